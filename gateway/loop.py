@@ -2,14 +2,16 @@
 
 Agents, judges and their libraries share the loop. In asyncio a call of `stop` ends it, and so does
 a `SystemExit` or `KeyboardInterrupt` of any task or callback. Here the first is an error of its
-caller; of the second only those learn that wait for the task.
+caller, and so is `os._exit`, which would end the process as if all were done; of the second only
+those learn that wait for the task.
 """
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import uvloop
 
@@ -27,11 +29,18 @@ class CommandLoop(uvloop.Loop):
     @contextmanager
     def held(self) -> Iterator[None]:
         """The command's own coroutine runs in this context, in which it handles its signals."""
-        self._is_held = True
+        leave, process = os._exit, os.getpid()
+
+        def refuse(status: int) -> NoReturn:
+            if os.getpid() != process:  # a fork leaves as it likes
+                leave(status)
+            raise RuntimeError("the process is shared and ends with its command; don't end it")
+
+        self._is_held, os._exit = True, refuse
         try:
             yield
         finally:
-            self._is_held = False
+            self._is_held, os._exit = False, leave
 
     def stop(self) -> None:
         """Raises `RuntimeError` while the loop is held."""

@@ -13,8 +13,10 @@ import os
 import shutil
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -124,6 +126,8 @@ class JsonLines:
         self._progress = asyncio.Event()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closing = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1)
+        self._appending: list[asyncio.Future[tuple[str | None, bytes]]] = []
 
     @classmethod
     @asynccontextmanager
@@ -159,7 +163,13 @@ class JsonLines:
             lines._closing.set()
             lines._wake()
             with anyio.CancelScope(shield=True):
+                await asyncio.wait([writer])
+                if writer.cancelled():  # by other code, which cancelled all tasks of the process
+                    if lines._appending:
+                        await asyncio.wait(lines._appending)
+                    writer = asyncio.create_task(lines._write())
                 await writer
+            lines._thread.shutdown(wait=False)
             try:
                 file.close()
             except OSError as error:
@@ -243,6 +253,7 @@ class JsonLines:
 
     async def _write(self) -> None:
         """Append the buffer to the file, again and again, until the stream closes or ends."""
+        loop = asyncio.get_running_loop()
         while self._buffer or not self._closing.is_set():
             await self._filled.wait()
             self._filled.clear()
@@ -252,14 +263,12 @@ class JsonLines:
             self._bound()
             if self.failure is None:
                 self._admit()
-            failure, rest = await to_thread.run_sync(self._append, text)
-            self._note(failure)
-            if failure is None:
-                self._written = put
-                self._progress.set()
+            appending = loop.run_in_executor(self._thread, self._append, text)
+            appending.add_done_callback(partial(self._appended, put))
+            self._appending = [appending]
+            await asyncio.wait(self._appending)
+            if appending.result()[0] is None:
                 continue
-            self._buffer[:0] = rest
-            self._bound()
             if self._again_s is None or is_last:
                 break
             with anyio.move_on_after(self._again_s):
@@ -267,6 +276,17 @@ class JsonLines:
             self._wake()
         self._progress.set()
         self._admit()
+
+    def _appended(self, put: int, appending: asyncio.Future[tuple[str | None, bytes]]) -> None:
+        """Note what became of records, of which `put` were put so far."""
+        failure, rest = appending.result()
+        self._note(failure)
+        if failure is None:
+            self._written = put
+            self._progress.set()
+        else:
+            self._buffer[:0] = rest
+            self._bound()
 
     def _note(self, failure: str | None) -> None:
         if failure != self.failure and self._again_s is not None:

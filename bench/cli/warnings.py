@@ -2,14 +2,18 @@
 
 from bench.analysis.score import Episodes
 from bench.runs.about import simulated
+from bench.runs.directory import INTERRUPTED
 from bench.runs.reader import Run
 from manifests.common.terminal import echo
 
 
 def warn_of_changes(run: Run, digest: str | None = None) -> bool:
     """Whether the files of the run were changed after it; if so, say it. `digest` is that of the
-    files, if it is known.
+    files, if it is known. Say it too if the run has not ended.
     """
+    if run.about.ended == INTERRUPTED:
+        text = f"{run.path}: the run has not ended, so some of its {run.about.episodes:,} episodes"
+        echo(f"finbench: {text} may be missing; `finbench run --resume` goes on", err=True)
     changed = run.changed(digest)
     if changed is not None:
         echo(f"finbench: {changed}", err=True)

@@ -57,7 +57,8 @@ def ended(
     main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str | Callable[[], str] = ""
 ) -> int:
     """Run a coroutine of a command on uvloop and return the exit code that it returns, or that of
-    the signal that ended it.
+    the signal that ended it. Only a signal is an interruption: where other code cancels the
+    tasks of the command, that is a `LackError`.
 
     The first Ctrl-C cancels the coroutine, the second ends the process. With `interrupted`, which
     is printed at the first, SIGTERM does the same. A setting that turns out to be wrong when the
@@ -83,6 +84,11 @@ def ended(
         try:
             with _cancelled_by(handled, interrupted, ended_by), loop.held():
                 return await main()
+        except asyncio.CancelledError as error:
+            if ended_by:
+                raise
+            text = "other code in the process, as that of an agent, cancelled the command's tasks"
+            raise LackError(text) from error
         except BaseException as error:
             own = error
             raise
@@ -109,10 +115,12 @@ def told_abort(text: Callable[[], str]) -> Iterator[None]:
     """
     import ctypes
 
+    leave = os._exit  # not that of a `CommandLoop`, which refuses
+
     def tell(_: int) -> None:
         with suppress(OSError):
             os.write(2, f"{text()}\n".encode())
-        os._exit(1)
+        leave(1)
 
     libc, handler = ctypes.CDLL(None), ctypes.CFUNCTYPE(None, ctypes.c_int)(tell)
     libc.signal.restype = ctypes.c_void_p

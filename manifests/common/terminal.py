@@ -54,7 +54,7 @@ def echo(text: object = "", *, err: bool = False) -> None:
 
 class LackError(Exception):
     """The process lacks what it works with: the system gives it no more threads, processes or
-    memory, or other code in it closed its files.
+    memory, or other code in it closed its files or cancelled its tasks.
     """
 
 

@@ -190,10 +190,16 @@ class Faulty:
                 raise Told("enough")
             case "starter_3":
                 await asyncio.gather(leave(), asyncio.sleep(0))
-            case "starter_4" if "CLOSES" in os.environ:
+            case "starter_4":
+                os._exit(0)
+            case "starter_5" if "CLOSES" in os.environ:
                 while not os.path.getsize("out/episodes.jsonl"):
                     await asyncio.sleep(0.01)
                 os.closerange(3, 256)
+            case "starter_6" if "CANCELS" in os.environ:
+                for task in asyncio.all_tasks():
+                    task.cancel()
+                await asyncio.sleep(0)
         return Turn(answer="x")
 """
 
@@ -212,7 +218,16 @@ def test_what_an_agent_does_to_the_process_ends_its_episode_or_the_run_in_order(
         "finbench: native code aborted the process; what was finished is in out, --resume goes on"
     )
     assert told in broken.stderr.splitlines()
-    assert finbench("score", "out").returncode == 0
+    with monkeypatch.context() as patch:
+        patch.setenv("CANCELS", "1")
+        cancelled = finbench(*run, "--resume")
+    assert cancelled.returncode == 1
+    assert "interrupted; what was finished is in out, --resume goes on" in cancelled.stderr
+    assert "as that of an agent, cancelled the command's tasks" in cancelled.stderr
+    assert len((tmp_path / "out/episodes.jsonl").read_text().splitlines()) == 6
+    scored = finbench("score", "out")
+    assert scored.returncode == 0
+    assert "out: the run has not ended, so some of its 8 episodes may be missing" in scored.stderr
     done = finbench_process(*run, "--resume")
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     lines = (tmp_path / "out/episodes.jsonl").read_text().splitlines()
@@ -224,6 +239,8 @@ def test_what_an_agent_does_to_the_process_ends_its_episode_or_the_run_in_order(
         "starter_1": "agent: faulty.py:17: BaseExceptionGroup: both (2 sub-exceptions)",
         "starter_2": "agent: faulty.py:19: Told: enough",
         "starter_3": "agent: faulty.py:7: SystemExit: 0",
+        "starter_4": "agent: faulty.py:23: RuntimeError: the process is shared and ends with its "
+        "command; don't end it",
     }
 
 
