@@ -1,5 +1,6 @@
 """`finbench score`: computes metrics from traces alone."""
 
+from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from gateway.cli.options import OutPath, echo_json, force, run
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from bench.judges.judging import Judging
     from bench.record import EpisodeRecord
@@ -61,8 +62,8 @@ def score(context: click.Context, /, **options: Any) -> None:
     """Compute metrics from the files of RUN_DIR, from a trace in FinToolBench's format, from
     recorded answers to Finova's tasks, or from decisions in InvestorBench's markets.
 
-    Without --judge, the recorded judgements count, and rules judge the episodes of a trace that
-    have none. With --judge, all episodes are judged again; the input files do not change.
+    Without --judge, the recorded judgements count, which must be of one judge; rules judge a trace
+    that has none. With --judge, all episodes are judged again; the input files do not change.
     """
     from bench.analysis.score import Gold
     from bench.suites import load_suite, suite_of_run
@@ -188,11 +189,18 @@ async def _measure(
     from bench.runs.reader import Run
     from manifests import Catalog
 
+    recorded: Counter[str] = Counter()
+    if not given.is_run:
+        gold = given.gold
+        read = given.kind.read_traces if gold is None else gold.suite.traces
+        if given.keep:
+            recorded = await to_thread.run_sync(_recorded, Episodes(read(given.path)))
+            _check_one(recorded, given.path)
     async with AsyncExitStack() as parts:
         judging = None
         if given.judge is not None:
             judge = await parts.enter_async_context(open_judge(given.judge, Catalog.load()))
-            if judge is not None:
+            if judge is not None and not recorded:
                 suite, most_s = given.kind, given.judge.wall_s
                 judging = Judging(judge, suite.kind_of, suite.scores, most_s)
         out = made = items = episodes = None
@@ -204,8 +212,6 @@ async def _measure(
                 again = judged_again(run, given.judge, judging, given.kind, given.out)
                 made = await parts.enter_async_context(again)
         else:
-            gold = given.gold
-            read = given.kind.read_traces if gold is None else gold.suite.traces
             records = episodes = Episodes(read(given.path))
             if given.out is not None:
                 opened = written(given.out, given.path, force=given.force)
@@ -223,6 +229,12 @@ async def _measure(
             items=items,
             run=made,
         )
+    result = await to_thread.run_sync(metrics.whole)
+    if given.keep:
+        _check_one(result.get("judged", {}).get("judges", {}), given.path)
+    if recorded and (left := metrics.episodes - recorded.total()):
+        text = f"{left:,} of {metrics.episodes:,} episodes have no judgement of {max(recorded)}"
+        echo(f"finbench: {given.path}: {text}; --judge judges all of them anew", err=True)
     facts: dict[str, Any] = {}
     if episodes is not None:
         facts["outcome"] = "typed" if episodes.typed else "text"
@@ -230,4 +242,17 @@ async def _measure(
         warn_of_incomplete(episodes)
     if given.gold is not None:
         facts["filled"] = given.gold.filled
-    return await to_thread.run_sync(metrics.whole), facts, judging
+    return result, facts, judging
+
+
+def _recorded(episodes: "Iterable[EpisodeRecord]") -> Counter[str]:
+    """How many judgements episodes have, by judge."""
+    return Counter(one.judgement.judge for one in episodes if one.judgement is not None)
+
+
+def _check_one(judges: "Mapping[str, int]", path: Path) -> None:
+    """Refuse judgements of several judges, of which a mean would be of none."""
+    if len(judges) > 1:
+        found = ", ".join(f"{count:,} of {name}" for name, count in judges.items())
+        text = f"{path}: it has judgements of several judges: {found}; --judge judges all anew"
+        raise click.ClickException(text)

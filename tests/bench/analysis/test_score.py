@@ -254,6 +254,17 @@ def test_a_run_counts_as_it_was_judged_unless_asked(run_dir: Path) -> None:
     kept = scored("run/episodes.jsonl")
     assert kept["SoftScore"] == 0.5, "a judgement that a trace holds stays"
 
+    first, *others = before.splitlines(keepends=True)
+    unjudged = orjson.dumps(orjson.loads(first) | {"judgement": None}) + b"\n"
+    Path("part.jsonl").write_bytes(b"".join([unjudged, *others]))
+    part = run("part.jsonl", "--json")
+    assert json.loads(part.stdout)["judged"]["judges"] == {"llm:m": 6}, "no mean of two judges"
+    assert "1 of 7 episodes have no judgement of llm:m; --judge judges all of them" in part.stderr
+    Path("mixed.jsonl").write_bytes(b"".join([first.replace(b"llm:m", b"rules"), *others]))
+    mixed = run("mixed.jsonl")
+    assert mixed.exit_code == 1
+    assert "judgements of several judges: 1 of rules, 6 of llm:m" in mixed.stderr
+
     (run_dir / "episodes.jsonl").write_bytes(before + before.split(b"\n")[0] + b"\n")
     changed = run("run", "--judge", "rules")
     assert changed.exit_code == 1
