@@ -20,7 +20,7 @@ from bench.metrics.means import Measured
 from bench.record import EpisodeRecord
 from bench.runs.about import RunInfo
 from bench.runs.reader import Run as RunFiles
-from bench.runs.resume import COMPARABLE
+from bench.runs.resume import COMPARABLE, ENDPOINT
 from bench.suites import suite_of_run
 from bench.suites.suite import SHARED_MEASURES, Measure, Suite
 from bench.suites.suite import measure as measure_episode
@@ -31,7 +31,9 @@ _OTHER_ANSWERS = "tools may have answered differently"
 UNFAIR: Mapping[str, str] = {
     **dict.fromkeys(("suite", "suite_digest"), "tasks of the same id may differ"),
     **dict.fromkeys(("top_k", "catalog_revision"), "agents were offered other tools"),
-    **dict.fromkeys(("judge", "judge_repeats"), "scores and marks come from different judges"),
+    **dict.fromkeys(
+        ("judge", ENDPOINT, "judge_repeats"), "scores and marks come from different judges"
+    ),
     "limits": "episodes ended at other limits",
     **dict.fromkeys(("upstream", "mode", "snapshot"), _OTHER_ANSWERS),
     **dict.fromkeys((n for n in COMPARABLE if n.startswith("simulated_")), _OTHER_ANSWERS),
@@ -40,7 +42,7 @@ UNFAIR: Mapping[str, str] = {
 }
 """Settings whose difference makes the comparison unfair, and why."""
 
-SETTINGS = (*COMPARABLE, "concurrency", "starts_per_s", "python", "ended")
+SETTINGS = (*COMPARABLE, ENDPOINT, "concurrency", "starts_per_s", "python", "ended")
 
 
 @dataclass(slots=True)

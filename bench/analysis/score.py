@@ -23,6 +23,7 @@ from bench.runs.directory import COMPLETE, RunDirectory
 from bench.runs.metrics import JUDGE, RunMetrics
 from bench.runs.output import check_outside, made_from
 from bench.runs.reader import Run
+from bench.runs.resume import ENDPOINT
 from bench.suites.suite import Suite, Traced
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
@@ -173,7 +174,7 @@ async def judged_again(
     the digest of that run as `judged_again`. Raises `RunDirectoryError` and `TraceError`.
     """
     check_outside(run.path, out)
-    of_judge = ("judge", "judge_s", "judge_repeats", "judge_key", "answered_by")
+    of_judge = ("judge", ENDPOINT, "judge_s", "judge_repeats", "judge_key", "answered_by")
     about = {name: value for name, value in run.about.content.items() if name not in of_judge}
     about |= {**judge.about(), "judged_again": await to_thread.run_sync(run_digest, run.path)}
     async with RunDirectory.open(out, about, suite=suite) as made:

@@ -152,7 +152,8 @@ _limits = together(
 @click.option(
     "--accept-changes",
     is_flag=True,
-    help="With --resume: go on although the run's files or your own code were changed.",
+    help="With --resume: go on although the run's files, your own code or the judge's endpoint "
+    "were changed.",
 )
 @click.option("--plan", "only_plan", is_flag=True, help="Only compute the requests to each host.")
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")

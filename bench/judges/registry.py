@@ -58,6 +58,7 @@ class JudgeSettings:
             return {"judge": self.type.name, "judge_s": self.wall_s}
         return {
             "judge": f"{self.type.name}:{self.model}",
+            "judge_base_url": (self.base_url or "").rstrip("/"),
             "judge_s": self.wall_s,
             "judge_repeats": self.repeats,
             "judge_key": self.key.source,

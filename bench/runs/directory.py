@@ -38,7 +38,7 @@ from bench.runs.resume import (
     UNJUDGED,
     Begun,
     Resuming,
-    changed_code,
+    changed_around,
     changes,
     differences,
     outside_digests,
@@ -167,7 +167,7 @@ class RunDirectory:
         try:
             before = self._before = RunInfo.read(self.path)
             self.check_comparable()  # before anything is moved
-            changed = [*changes(self.path, before), *changed_code(before, self.about)]
+            changed = [*changes(self.path, before), *changed_around(before, self.about)]
             if changed and not resuming.accept_changes:
                 text = f"the run in {self.path} can't go on as it was: {'; '.join(changed)}"
                 raise RunDirectoryError(f"{text}; --accept-changes goes on in spite of it")

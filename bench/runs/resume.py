@@ -41,12 +41,15 @@ COMPARABLE = (
 )
 """Fields of `run.json` that must be equal in two parts of one run."""
 
+ENDPOINT = "judge_base_url"
+"""May change: a judge that failed may be healthy elsewhere."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resuming:
     """How a run goes on. With `failed_too` the episodes that failed only because of a quota, the
     gateway or the model's endpoint are played again. With `accept_changes` it goes on although its
-    files, or the user's own code, were changed.
+    files, the user's own code or the judge's endpoint were changed.
     """
 
     failed_too: bool = False
@@ -232,19 +235,25 @@ def outside_digests(path: Path, before: RunInfo) -> dict[str, int]:
     return found
 
 
-def changed_code(before: RunInfo, now: RunInfo) -> list[str]:
-    """The files of the user's own code that are not what they were, one text each."""
-    return [
+def changed_around(before: RunInfo, now: RunInfo) -> list[str]:
+    """The files of the user's own code that are not what they were, and the judge's endpoint if it
+    is another, one text each.
+    """
+    changed = [
         f"{name} was changed"
         for name, digest in before.own_code.items()
         if now.own_code.get(name, digest) != digest
     ]
+    asked, asks = before.content.get(ENDPOINT), now.content.get(ENDPOINT)
+    if asked and asks and asked != asks:
+        changed.append(f"{ENDPOINT} was {asked!r} and is {asks!r}")
+    return changed
 
 
 def differences(before: RunInfo, now: RunInfo) -> list[str]:
     """The settings in which two parts of a run differ, one text each. A setting that only one of
     them has is no difference: the first part may have been interrupted before it began, and the
-    second may not know the setting yet. `changed_code` tells of code.
+    second may not know the setting yet. `changed_around` tells of code and of judges' endpoints.
     """
     recording = now.mode == "record"  # its snapshot gets an id only at the end
     left_out = ("own_code", *(("snapshot",) if recording else ()))

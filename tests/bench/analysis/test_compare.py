@@ -211,14 +211,16 @@ def test_tasks_of_one_run_only_and_settings_that_differ_are_told(tmp_path: Path)
     write_run(tmp_path / "a", [episode(n, call()) for n in range(20)])
     other = [replace(episode(n, call()), question="[red]宏观[/red] <img>") for n in range(2, 30)]
     other[0] = failing(2)
-    write_run(tmp_path / "b", other, suite_digest="d2", top_k=20, judge="llm:x", model="[bold]m")
+    differing = {"suite_digest": "d2", "top_k": 20, "judge": "llm:x", "model": "[bold]m"}
+    differing["judge_base_url"] = "http://b/v1"
+    write_run(tmp_path / "b", other, **differing)
     done = finbench(tmp_path / "a", tmp_path / "b")
     assert done.exit_code == 0, done.output
     assert "tasks in both: 18" in done.output
     assert "tasks only in A: 2: task_0, task_1" in done.output
     assert "tasks only in B: 10: task_20, task_21" in done.output
     assert "not alike: tasks of the same id may differ (suite_digest)" in done.output
-    assert "scores and marks come from different judges (judge)" in done.output
+    assert "scores and marks come from different judges (judge, judge_base_url)" in done.output
     assert "agents were offered other tools (top_k)" in done.output
     assert "[bold]m" in done.output
     assert "pass to fail: 1, without infrastructure 1" in done.output
@@ -230,12 +232,7 @@ def test_tasks_of_one_run_only_and_settings_that_differ_are_told(tmp_path: Path)
     result = json.loads(first)
     assert list(result["metrics"]) == ["TESR", "TESR_net"]
     assert result["tasks"]["only_b"] == sorted(f"task_{n}" for n in range(20, 30))
-    assert {s["name"]: s["b"] for s in result["settings"]} == {
-        "suite_digest": "d2",
-        "top_k": 20,
-        "judge": "llm:x",
-        "model": "[bold]m",
-    }
+    assert {s["name"]: s["b"] for s in result["settings"]} == differing
 
 
 def test_what_is_no_run_and_what_is_torn(tmp_path: Path) -> None:

@@ -106,6 +106,14 @@ def test_a_judge_that_never_answered_fails_the_run_and_is_named() -> None:
     assert "answered 401" in done.stderr
     assert "the first judge: the model's endpoint answered 401" in done.stdout
     assert "TESR" in done.stdout
+    with answering(401) as other:
+        asked = (*judge(other), "--upstream", "simulated", "--resume")
+        refused = run(*asked)
+        assert refused.exit_code == 1
+        moved = f"judge_base_url was '{url}/v1' and is '{other}/v1'"
+        assert moved in refused.stderr
+        assert f"the judge's model at {other}/v1" in run(*asked, "--accept-changes").stderr
+    assert json.loads(Path("out/run.json").read_text())["accepted"] == [moved]
 
 
 def test_a_judge_that_answers_no_request_of_score_fails_it() -> None:
