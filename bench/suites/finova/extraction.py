@@ -393,16 +393,20 @@ def _stated(text: str) -> str:
     for mark in reversed(list(_MARKED.finditer(text))):
         start = _MARK_END.match(text, mark.end())
         at = start.end() if start else mark.end()
-        if denied := _NOT.match(text, at):
-            instead = _INSTEAD.search(text, denied.end(), denied.end() + LONGEST_PLAIN)
-            if instead is None or not instead[1]:
-                continue
-            at = instead.end()
-        rest = text[at : at + 2 * LONGEST_PLAIN]
+        rest = _right(text[at : at + 3 * LONGEST_PLAIN])[: 2 * LONGEST_PLAIN]
         if said := _SENTENCE_END.split(rest, maxsplit=1)[0].strip(" *“”\"'$"):
             return _unwrapped(said)
     for part in (*_blocks(text), *reversed(_BOLD.findall(text))):
         if said := part.strip(" *“”\"'$\n:"):
-            return _unwrapped(said) if len(said) <= LONGEST_PLAIN else ""
+            return _unwrapped(_right(said)) if len(said) <= LONGEST_PLAIN else ""
     said = text.strip(" *“”\"'$。\n").rpartition("\n")[2].strip()
-    return _unwrapped(said) if len(said) <= LONGEST_PLAIN else ""
+    return _unwrapped(_right(said)) if len(said) <= LONGEST_PLAIN else ""
+
+
+def _right(said: str) -> str:
+    """What a text says is right, if it begins with what is not; "" if it says no more than that."""
+    denied = _NOT.match(said)
+    if denied is None:
+        return said
+    instead = _INSTEAD.search(said, denied.end(), denied.end() + LONGEST_PLAIN)
+    return said[instead.end() :] if instead is not None and instead[1] else ""

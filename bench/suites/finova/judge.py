@@ -99,15 +99,11 @@ def _one_form(item: Item) -> Item:
 
 
 def _is_answer(gold: str, given: str) -> Verdict:
-    letters = _letters(gold) if _LETTERS.fullmatch(gold) else set()
-    golds = _PARTS.split(gold)
-    expected = len(letters) or len(golds)
-    lines = given.split("\n")
-    if len(lines) != expected or ";" in given:
-        lines = lines[-1:]  # the last of several boxes
-    if letters:
-        return letters == _letters("\n".join(lines))
-    givens = lines if len(lines) > 1 else _parts(lines[0], expected)
+    given = _counting(gold, given)
+    if letters := _letters_of_gold(gold):
+        return letters == _letters(given)
+    golds, lines = _PARTS.split(gold), given.split("\n")
+    givens = lines if len(lines) > 1 else _parts(given, len(golds))
     if len(golds) != len(givens):
         return False
     pairs = tuple(zip(golds, givens, strict=True))
@@ -116,6 +112,19 @@ def _is_answer(gold: str, given: str) -> Verdict:
         return False
     open_ones = tuple(pair for pair, equal in zip(pairs, known, strict=True) if equal is None)
     return open_ones or True
+
+
+def _counting(gold: str, given: str) -> str:
+    """What counts of an answer that several boxes give, a line each: all, if they are as many as
+    the gold answer has values, else the last one.
+    """
+    lines = given.split("\n")
+    expected = len(_letters_of_gold(gold)) or len(_PARTS.split(gold))
+    return given if len(lines) == expected and ";" not in given else lines[-1]
+
+
+def _letters_of_gold(gold: str) -> set[str]:
+    return _letters(gold) if _LETTERS.fullmatch(gold) else set()
 
 
 def _parts(given: str, expected: int) -> list[str]:
@@ -197,6 +206,8 @@ def _read(record: EpisodeRecord) -> tuple[str, dict[str, Verdict]]:
     """
     kind, gold, text = record.category, record.ground_truth, record.execution_result
     answer = extracted(kind, text)
+    if kind == "reasoning":
+        answer = _counting(gold.strip(), answer.strip())
     return answer, {
         "accuracy": bool(text.strip()) and record.error is None and is_right(kind, gold, answer),
         "accuracy_published": published(kind, gold, text),

@@ -77,7 +77,7 @@ def scored(*more: str) -> tuple[Any, dict[str, Any]]:
 
 def test_recorded_answers_are_scored_and_each_verdict_is_written() -> None:
     answers(
-        answer("reasoning", 0, "\\boxed{10609}"),
+        answer("reasoning", 0, "(1) \\boxed{2.4} (2) \\boxed{10609}"),  # one value is asked for
         answer("reasoning", 0, "It is 10,609.00 yuan, so \\boxed{10{,}609}"),
         answer("reasoning", 3, "\\boxed{C;A}"),
         answer("compliance", 1, "否"),
@@ -101,7 +101,7 @@ def test_recorded_answers_are_scored_and_each_verdict_is_written() -> None:
     ]
     assert (metrics["reasoning"], metrics["slot_filling"], metrics["expression"]) == (1, 0, None)
     assert metrics["accuracy"] == pytest.approx(4 / 5)
-    assert metrics["readings_differ"]["reasoning"] == 1  # C;A for A;C
+    assert metrics["readings_differ"]["reasoning"] == 2  # C;A for A;C, and two boxes
     assert finbench("score", "answers.jsonl", "--suite", "finova", "--dataset", SAMPLE).stdout
 
 
