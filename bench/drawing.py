@@ -98,7 +98,12 @@ class Scale:
 
 def width_of(text: str) -> float:
     """About how wide a text is, whatever the font."""
-    return SIZE * sum(1.0 if east_asian_width(c) in "WF" else 0.58 for c in text)
+    wide, upper = (sum(map(is_so, text)) for is_so in (_is_wide, str.isupper))
+    return SIZE * (0.58 * len(text) + 0.42 * wide + 0.17 * upper)
+
+
+def _is_wide(character: str) -> bool:
+    return east_asian_width(character) in "WF"
 
 
 def text(at: Point, said: str, paint: str = "ink", anchor: str = "start") -> str:

@@ -279,9 +279,9 @@ def _plain(value: object) -> str:
 
 
 def _share(value: float, *, sign: bool = False) -> str:
-    return f"{value:+.1%}" if sign else f"{value:.1%}"
+    return f"{value:+z.1%}" if sign else f"{value:z.1%}"
 
 
 def _number(value: float, *, sign: bool = False) -> str:
-    digits = ",.0f" if abs(value) >= 100 else ".3g"
+    digits = "z,.0f" if abs(value) >= 100 else "z.3g"
     return format(value, f"+{digits}" if sign else digits)

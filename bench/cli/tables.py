@@ -131,7 +131,8 @@ def closing(about: RunInfo, folder: Path, **vitals: dict[str, Any]) -> None:
         lag, peak = figures["loop_lag_ms"]["p99"], figures["peak_rss_bytes"] / 2**20
         workers = (figures["children_peak_rss_bytes"] or 0) / 2**20
         beside = f", its workers {workers:.0f} MiB" if workers and name == "gateway" else ""
-        late = "not measured" if lag is None else f"p99 {lag} ms"  # over before the first sample
+        # It was over before the first sample where there is no lag.
+        late = "not measured" if lag is None else f"p99 {lag:.1f} ms"
         lines.append(f"{name}: event loop lag {late}, peak memory {peak:.0f} MiB{beside}")
     if about.failed_saves:
         lines.append(

@@ -102,7 +102,7 @@ class FinovaMetrics(Mergeable):
 
     def counts(self) -> Mapping[str, str]:
         whole = sum(group.episodes for group in self._kinds.values())
-        text = f"mean of {len(self._kinds)} kinds, {whole:,} answers"
+        text = f"mean of {len(self._kinds)} of {len(KINDS)} kinds, {whole:,} answers"
         rights = {
             kind: f"{_right(group):,} of {group.episodes:,}" for kind, group in self._kinds.items()
         }
