@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from bench.record import Figure, Time, Whole
 from manifests.common.problem import first_problem
-from manifests.common.regular_file import WHY_NOT, open_regular
+from manifests.common.regular_file import WHY_NOT, read_text
 
 MOST_BYTES = 16 * 2**20
 """The longest `run.json` that is read; a run writes some kilobytes."""
@@ -115,14 +115,10 @@ class RunInfo(BaseModel):
         file = run_dir / "run.json"
         check_own(file)
         try:
-            with open_regular(file) as opened:
-                text = opened.read(MOST_BYTES + 1)
+            text = read_text(file, MOST_BYTES)
         except OSError as error:
             why = f"{run_dir} holds no run: run.json: {error.strerror}"
             raise RunDirectoryError(why) from error
-        if len(text) > MOST_BYTES:
-            why = f"{file}: over {MOST_BYTES} bytes, so not the settings of a run"
-            raise RunDirectoryError(why)
         try:
             content = orjson.loads(text)
             orjson.dumps(content)

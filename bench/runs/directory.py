@@ -189,8 +189,8 @@ class RunDirectory:
             )
         except (OSError, JsonLinesError) as error:
             why: object = error
-            if isinstance(error, OSError):  # one of writing names no file
-                why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+            if isinstance(error, OSError):
+                why = f"{error.filename or 'a file in it could not be written'}: {error.strerror}"
             raise RunDirectoryError(f"the run in {self.path} can't go on: {why}") from error
         self.finished, self.begun = settled.finished, settled.begun
         self.interrupted, self.unjudged = settled.interrupted, settled.unjudged

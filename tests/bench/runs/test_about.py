@@ -266,7 +266,7 @@ def run_json(folder: Path, text: str) -> Path:
 
 
 def test_a_file_that_says_little_has_defaults_and_still_says_no_more(tmp_path: Path) -> None:
-    info = RunInfo.read(run_json(tmp_path, '{"suite": "starter", "started_at": 5}'))
+    info = RunInfo.read(run_json(tmp_path, '\ufeff{"suite": "starter", "started_at": 5}'))
     assert (info.suite, info.started_at) == ("starter", 5.0)
     assert (info.agent, info.snapshot, info.parts, info.first_errors) == ("", None, 1, {})
     assert info.content == {"suite": "starter", "started_at": 5}

@@ -119,7 +119,7 @@ def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
     finished = {name: whole_lines(f"out/{name}.jsonl") for name in ("calls", "episodes")}
     less = on_a_full_disk(10_000, *offline, "--resume")
     assert less.returncode != 0
-    assert "the run in out can't go on: File too large" in less.stderr
+    assert "in out can't go on: a file in it could not be written: File too large" in less.stderr
     assert "Traceback" not in nothing.stderr + some.stderr + less.stderr
     for name, text in finished.items():
         assert Path(f"out/{name}.jsonl").read_bytes().startswith(text)
