@@ -210,7 +210,7 @@ def _quota(settings: "GatewaySettings") -> Finding:
     except OSError as error:
         advice = "move it aside; what was counted in it is then forgotten"
         return Finding(check, "fail", error.strerror or str(error), advice)
-    held = f"{used} accounts in use" if path.exists() else "not yet made"
+    held = f"accounts in use: {used}" if path.exists() else "not yet made"
     return Finding(check, "ok", f"{path}: {held}")
 
 

@@ -84,9 +84,9 @@ async def test_a_bad_line_is_told_of_and_the_others_go_on(served: ServedGateway)
     )
     no_calls: tuple[bytes, ...] = (b"{", b"\xff", b"[]", b"null", b'"get_coin"')
     no_calls += (b'{"id": [1], "tool": "get_coin"}', b'{"id": true, "tool": "get_coin"}')
+    no_calls += (b"{}", b'{"cancel": 1}')
     no_calls += (b'{"id": 1.5, "tool": "get_coin"}',)
     wrong: tuple[tuple[bytes, object, str], ...] = (
-        (b"{}\n", 10, "invalid_request"),
         (b'{"id": "x"}\n', "x", "invalid_request"),
         (b'{"id": "y", "tool": 5}\n', "y", "invalid_request"),
         (b'{"id": "z", "tool": "get_coin", "args": {}}\n', "z", "invalid_request"),
@@ -98,16 +98,16 @@ async def test_a_bad_line_is_told_of_and_the_others_go_on(served: ServedGateway)
     body = (
         lines([coin("a")]) + b"\n".join(no_calls) + b"\n" + b"".join(line for line, _, _ in wrong)
     )
-    status, answers = await batch(served, body + lines([coin("b", n) for n in range(2, 10)]))
+    status, answers = await batch(served, body + lines([coin("b", n) for n in range(2, 12)]))
     found = {a["id"]: a for a in answers if a["id"] is not None}
-    assert (status, len(answers)) == (200, 1 + len(no_calls) + len(wrong) + 8)
-    assert all(found[n]["ok"] for n in range(1, 10))  # no line takes the id of a call
+    assert (status, len(answers)) == (200, 1 + len(no_calls) + len(wrong) + 10)
+    assert all(found[n]["ok"] for n in range(1, 12))  # no line takes the id of a call
     assert {id_: found[id_]["error"]["code"] for _, id_, _ in wrong} == {
         id_: code for _, id_, code in wrong
     }
     told = [a["error"] for a in answers if a["id"] is None]
     assert {error["code"] for error in told} == {"invalid_request"}
-    assert all(any(f"call {n}" in e["message"] for e in told) for n in range(2, 10))
+    assert all(any(f"call {n}" in e["message"] for e in told) for n in range(2, 12))
     array = b'[{"tool": "get_coin", "arguments": {"uuid": "a"}}, 5, ' + deep + b"]"
     _, answers = await batch(served, array)
     assert {a["id"]: a["ok"] for a in answers} == {1: True, None: False, "deep": False}
