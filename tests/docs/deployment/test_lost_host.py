@@ -31,6 +31,8 @@ pytestmark = [pytest.mark.anyio, needs("nginx"), needs("haproxy")]
 CLIENTS = 16
 KEY = "fp_0451"
 HOSTS = [address.partition(":")[0] for address in GATEWAYS]
+BEGUN = {f"{method}, {how} its answer" for method in ("GET", "POST") for how in ("before", "in")}
+"""What becomes of a call of whose answer the proxy has a part when the host is cut off."""
 CLOSING = {"# option httpclose": "option httpclose"}
 
 
@@ -107,7 +109,7 @@ async def test_a_host_that_is_cut_off_takes_only_the_calls_on_the_wire(tmp_path:
         assert each.answered.total() + each.failed == each.sent
         assert each.failed <= 2 * CLIENTS
         assert each.errors.keys() <= SENT
-        assert not each.lost
+        assert each.lost.keys() <= BEGUN
 
 
 @pytest.mark.soak
