@@ -17,6 +17,7 @@ LAST_SECOND = 253_402_300_799
 
 Whole = Annotated[int, Field(ge=-MOST, le=MOST)]
 Figure = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
+Share = Annotated[Figure, Field(ge=0, le=1)]
 Time = Annotated[float, Field(ge=0, le=LAST_SECOND, allow_inf_nan=False)]
 
 
@@ -122,7 +123,7 @@ class Judgement:
 
     judge: str
     kind: str
-    scores: list[Figure] = field(default_factory=list)
+    scores: list[Share] = field(default_factory=list)
     invalid: Whole = 0
     tools: list[ToolVerdict] = field(default_factory=list)
     model_calls: list[ModelCallRecord] = field(default_factory=list)

@@ -15,14 +15,14 @@ Scores = dict[str, dict[str, float]]
 """By metric and episode, the median of a judge's scores."""
 
 
-def scores_of(episodes: Iterable[EpisodeRecord]) -> tuple[Scores, set[str]]:
-    """The scores in the judgements of episodes, and the names of the judges."""
+def scores_of(episodes: Iterable[EpisodeRecord]) -> tuple[Scores, Counter[str]]:
+    """The scores in the judgements of episodes, and how many are of which judge."""
     found: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    judges: set[str] = set()
+    judges: Counter[str] = Counter()
     for episode in episodes:
         if (judgement := episode.judgement) is None:
             continue
-        judges.add(judgement.judge)
+        judges[judgement.judge] += 1
         for name, scores in {SCORE: judgement.scores, **judgement.by_metric}.items():
             if scores:
                 found[name][episode.episode] = float(median(scores))

@@ -74,9 +74,12 @@ class Run:
         self.rows: dict[str, dict[int, Row]] = {}
         self.tasks: dict[str, tuple[str, str]] = {}
         self.measures = (*self.suite.measures, *SHARED_MEASURES)
+        self.judges: Counter[str] = Counter()
         marked, unmarked = set[str](), defaultdict[str, list[Row]](list)
         for record, _ in files.episodes():
             measured = measure_episode(self.suite, record)
+            if record.judgement is not None:
+                self.judges[record.judgement.judge] += 1
             row = self.rows.setdefault(record.id, {})[record.repeat] = _row(
                 self.suite, record, measured
             )

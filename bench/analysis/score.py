@@ -177,6 +177,8 @@ async def judged_again(
     of_judge = ("judge", ENDPOINT, "judge_s", "judge_repeats", "judge_key", "answered_by")
     about = {name: value for name, value in run.about.content.items() if name not in of_judge}
     about |= {**judge.about(), "judged_again": await to_thread.run_sync(run_digest, run.path)}
+    if changed := await to_thread.run_sync(run.changed):
+        about["accepted"] = [*run.about.accepted, changed]
     async with RunDirectory.open(out, about, suite=suite) as made:
         yield made
         errors = {name: text for name, text in run.about.first_errors.items() if name != JUDGE}

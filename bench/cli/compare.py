@@ -59,7 +59,12 @@ def compare(
             raise click.UsageError(f"{run_dir} is no run directory")
     from bench.analysis.compare import NothingInCommonError, Run
     from bench.analysis.compare import compare as compared
-    from bench.cli.warnings import warn_of_changes, warn_of_simulation, warn_of_suite
+    from bench.cli.warnings import (
+        check_one_judge,
+        warn_of_changes,
+        warn_of_simulation,
+        warn_of_suite,
+    )
     from bench.runs.directory import RunDirectoryError
     from bench.suites.suite import SuiteError
 
@@ -69,6 +74,8 @@ def compare(
         a, b = Run(run_a, suite), Run(run_b, suite)
     except (RunDirectoryError, SuiteError) as error:
         raise click.ClickException(str(error)) from error
+    for read in (a, b):
+        check_one_judge(read.judges, read.files.path)
     for run in (a.files, b.files):
         warn_of_changes(run)
         warn_of_suite(run, suite)
@@ -115,7 +122,7 @@ def _judged(path: Path) -> "tuple[Scores, list[str]]":
     """The scores in a run or a judged file, and who gave them."""
     from bench.analysis.agreement import scores_of
     from bench.analysis.score import Episodes
-    from bench.cli.warnings import warn_of_incomplete
+    from bench.cli.warnings import check_one_judge, warn_of_changes, warn_of_incomplete
     from bench.runs.directory import RunDirectoryError
     from bench.runs.reader import Run
     from bench.suites.suite import TraceFormatError
@@ -123,7 +130,9 @@ def _judged(path: Path) -> "tuple[Scores, list[str]]":
 
     try:
         if path.is_dir():
-            scores, judges = scores_of(record for record, _ in Run.open(path).episodes())
+            run = Run.open(path)
+            warn_of_changes(run)
+            scores, judges = scores_of(record for record, _ in run.episodes())
         else:
             episodes = Episodes(read_trace(path))
             scores, judges = scores_of(episodes)
@@ -132,6 +141,7 @@ def _judged(path: Path) -> "tuple[Scores, list[str]]":
         raise click.ClickException(str(error)) from error
     if not judges:
         raise click.ClickException(f"{path}: no episode is judged")
+    check_one_judge(judges, path)
     return scores, sorted(judges)
 
 

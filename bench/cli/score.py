@@ -20,7 +20,7 @@ from gateway.cli.options import OutPath, echo_json, force, run
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from bench.judges.judging import Judging
     from bench.record import EpisodeRecord
@@ -183,7 +183,7 @@ async def _measure(
     from anyio import to_thread
 
     from bench.analysis.score import Episodes, judged_again, score_records, written
-    from bench.cli.warnings import warn_of_incomplete
+    from bench.cli.warnings import check_one_judge, warn_of_incomplete
     from bench.judges.judging import Judging
     from bench.judges.registry import open_judge
     from bench.runs.reader import Run
@@ -195,7 +195,7 @@ async def _measure(
         read = given.kind.read_traces if gold is None else gold.suite.traces
         if given.keep:
             recorded = await to_thread.run_sync(_recorded, Episodes(read(given.path)))
-            _check_one(recorded, given.path)
+            check_one_judge(recorded, given.path)
     async with AsyncExitStack() as parts:
         judging = None
         if given.judge is not None:
@@ -231,7 +231,7 @@ async def _measure(
         )
     result = await to_thread.run_sync(metrics.whole)
     if given.keep:
-        _check_one(result.get("judged", {}).get("judges", {}), given.path)
+        check_one_judge(result.get("judged", {}).get("judges", {}), given.path)
     if recorded and (left := metrics.episodes - recorded.total()):
         text = f"{left:,} of {metrics.episodes:,} episodes have no judgement of {max(recorded)}"
         echo(f"finbench: {given.path}: {text}; --judge judges all of them anew", err=True)
@@ -248,11 +248,3 @@ async def _measure(
 def _recorded(episodes: "Iterable[EpisodeRecord]") -> Counter[str]:
     """How many judgements episodes have, by judge."""
     return Counter(one.judgement.judge for one in episodes if one.judgement is not None)
-
-
-def _check_one(judges: "Mapping[str, int]", path: Path) -> None:
-    """Refuse judgements of several judges, of which a mean would be of none."""
-    if len(judges) > 1:
-        found = ", ".join(f"{count:,} of {name}" for name, count in judges.items())
-        text = f"{path}: it has judgements of several judges: {found}; --judge judges all anew"
-        raise click.ClickException(text)

@@ -1,5 +1,10 @@
 """Warnings about a run directory or a trace, on standard error."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
 from bench.analysis.score import Episodes
 from bench.runs.about import simulated
 from bench.runs.directory import INTERRUPTED
@@ -11,6 +16,12 @@ def warn_of_changes(run: Run, digest: str | None = None) -> bool:
     """Whether the files of the run were changed after it; if so, say it. `digest` is that of the
     files, if it is known. Say it too if the run has not ended.
     """
+    for name in ("calls.jsonl", "episodes.jsonl"):
+        if run.is_cut(name):
+            text = "the last line is incomplete, and is left out"
+            echo(f"finbench: {run.path / name}: {text}", err=True)
+    if accepted := run.about.accepted:
+        echo(f"finbench: {run.path}: the run went on although {'; '.join(accepted)}", err=True)
     if run.about.ended == INTERRUPTED:
         text = f"{run.path}: the run has not ended, so some of its {run.about.episodes:,} episodes"
         echo(f"finbench: {text} may be missing; `finbench run --resume` goes on", err=True)
@@ -38,3 +49,11 @@ def warn_of_simulation(run: Run) -> None:
     """Say what was simulated in the run."""
     if found := simulated(run.about):
         echo(f"finbench: {run.path}: {'; '.join(found)}", err=True)
+
+
+def check_one_judge(judges: Mapping[str, int], path: Path) -> None:
+    """Refuse judgements of several judges, of which a mean would be of none."""
+    if len(judges) > 1:
+        found = ", ".join(f"{count:,} of {name}" for name, count in judges.items())
+        text = f"{path}: it has judgements of several judges: {found}"
+        raise click.ClickException(f"{text}; `finbench score --judge` judges all anew")

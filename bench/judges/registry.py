@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from bench.judges.judge import Judge, JudgeParts, JudgeType
 from bench.judges.judging import JUDGE_S
 from bench.models.settings import EndpointKey, key_for
 from bench.own import OwnError, is_own, lacking, load, words_of
+from bench.record import EpisodeRecord, Judgement
 from manifests import Catalog
 
 NONE = "none"
@@ -94,6 +96,20 @@ def _own(name: str) -> JudgeType:
     return JudgeType(name, "", lambda _: make())
 
 
+class _Apart:
+    """A user's own judge, which gets copies: it can't change the records that it judges."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    @property
+    def name(self) -> str:
+        return self._judge.name
+
+    async def judge(self, record: EpisodeRecord) -> Judgement:
+        return await self._judge.judge(deepcopy(record))
+
+
 @asynccontextmanager
 async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator[Judge | None]:
     """The judge, if any, for as long as the context is open, and so is its own if it has one.
@@ -121,4 +137,4 @@ async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator
             raise JudgeSettingsError(f"judge {kind.name}: {words_of(error)}") from error
         if problem:
             raise JudgeSettingsError(f"judge {kind.name}: {problem}")
-        yield judge
+        yield _Apart(judge) if is_own(kind.name) else judge

@@ -1,5 +1,7 @@
 """The only reader of run directories: gives what was run, and its records one after another."""
 
+import logging
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -13,9 +15,12 @@ from bench.json_lines import JsonLinesError, Line, line_at, records
 from bench.record import LAST_SECOND, MOST, EpisodeRecord
 from bench.runs.about import RunDirectoryError, RunInfo, check_own
 from bench.runs.digest import run_digest
-from bench.runs.resume import ABANDONED, CHECKPOINTS, UNJUDGED
+from bench.runs.resume import ABANDONED, CHECKPOINTS, UNJUDGED, changes
 from gateway import CallRecord
 from manifests.common.problem import first_problem
+from manifests.common.regular_file import open_regular
+
+log = logging.getLogger("finport")
 
 OWN_FILES = (
     *("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json"),
@@ -62,10 +67,17 @@ class Run:
         """A sentence if the files are not those that the run left, else None. `digest` is that of
         the files, if it is known.
 
-        A run that was interrupted has no digest of what it left, so its files count as unchanged.
+        Of a run that was interrupted, what it has written since its last digests is not compared.
         """
         recorded = self.about.content.get("digest")
-        if recorded is None or self.about.ended == "interrupted":
+        if self.about.ended == "interrupted":
+            try:
+                found = "; ".join(changes(self.path, self.about))
+            except OSError as error:
+                found = f"{error.filename}: {error.strerror}"
+            said = "the files are not those that the run left"
+            return f"{self.path}: {said}: {found}" if found else None
+        if recorded is None:
             return None
         try:
             found = f"theirs is {digest or run_digest(self.path)}"
@@ -82,12 +94,37 @@ class Run:
 
     def episodes(self) -> Iterator[tuple[EpisodeRecord, int]]:
         """Episodes, each with its length in bytes."""
-        return _read(self.path / "episodes.jsonl", _EPISODE)
+        return ((record, len(line.text) + len(b"\n")) for record, line in self._once())
 
     def placed_episodes(self) -> Iterator[tuple[EpisodeRecord, int]]:
         """Episodes, each with its place in the file, at which `episode_at` reads it again."""
-        for record, line in _records(self.path / "episodes.jsonl", _EPISODE):
-            yield record, line.offset
+        return ((record, line.offset) for record, line in self._once())
+
+    def _once(self) -> Iterator[tuple[EpisodeRecord, Line]]:
+        """Episodes. Those of an interrupted run, which has no digest of them all, count once each;
+        it is logged how many are there again.
+        """
+        file, seen, doubled = self.path / "episodes.jsonl", set[str](), 0
+        is_whole = self.about.ended != "interrupted"
+        for record, line in _records(file, _EPISODE):
+            if not is_whole and record.episode in seen:
+                doubled += 1
+                continue
+            if not is_whole:
+                seen.add(record.episode)
+            yield record, line
+        if doubled:
+            text = "%s: %d records of episodes that are there already don't count"
+            log.warning(text, file, doubled)
+
+    def is_cut(self, name: str) -> bool:
+        """Whether the last line of a file of records is incomplete, as a kill leaves it."""
+        try:
+            with open_regular(self.path / name) as file:
+                file.seek(-1, os.SEEK_END)
+                return file.read() != b"\n"
+        except OSError:  # it is empty, or its reader will tell
+            return False
 
     def episode_at(self, place: int) -> EpisodeRecord:
         """The episode at a place. Raises `RunDirectoryError`, also if the file has changed."""

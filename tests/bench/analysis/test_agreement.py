@@ -56,7 +56,7 @@ def test_judgements_are_paired_by_episode_and_metric() -> None:
     b, names = scores_of(
         [judged(0, "two", M=[3]), judged(1, "two", M=[2]), judged(3, "two", M=[1])]
     )
-    assert names == {"two"}
+    assert names == {"two": 3}
     found = agreement(a, b)["M"]
     assert (found["episodes"], found["only_a"], found["only_b"]) == (2, 0, 1)
     assert (found["mean_a"], found["mean_b"], found["equal"]) == (3.5, 2.5, 0.5)

@@ -4,6 +4,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -236,6 +237,44 @@ def test_files_that_were_changed_after_the_run_are_told(
         compared_with_nothing = command[0] == "compare" and not left and "whole" in command
         code = {"score": 1, "compare": 2 if compared_with_nothing else 0}.get(command[0], 0)
         assert done.exit_code == code
+
+
+@pytest.mark.parametrize("command", COMMANDS[:-1], ids=lambda command: " ".join(command[:4]))
+def test_of_a_run_that_was_killed_each_episode_counts_once_and_changes_are_told(
+    command: tuple[str, ...], copied: Path
+) -> None:
+    about, file = json.loads((copied / "run.json").read_text()), copied / "episodes.jsonl"
+    (copied / "run.json").write_text(
+        json.dumps({**about, "ended": "interrupted", "accepted": ["x"]})
+    )
+    text = file.read_text()
+    file.write_text(text + text.splitlines(keepends=True)[-1] * 5 + '{"episode": ')
+    done = CliRunner().invoke(main, command)
+    assert "out: the run has not ended" in done.stderr
+    assert "out: the run went on although x" in done.stderr
+    assert "out/episodes.jsonl: the last line is incomplete, and is left out" in done.stderr
+    if command == ("compare", "out", "whole"):
+        assert f"by {len(text.splitlines())} episodes of each" in done.stdout
+    file.write_text(text.replace('"ok":true', '"ok":false', 1))
+    done = CliRunner().invoke(main, command)
+    assert "the files are not those that the run left: episodes.jsonl has other" in done.stderr
+
+
+def test_scores_that_no_judge_gives_and_judges_that_differ_are_refused(copied: Path) -> None:
+    file = copied / "episodes.jsonl"
+    whole = file.read_text()
+    named = whole.replace('"judge":"rules"', '"judge":"other"', 1)
+    file.write_text(named)
+    for command in (COMMANDS[0], COMMANDS[2]):
+        done = CliRunner().invoke(main, command)
+        assert (done.exit_code, "judgements of several judges" in done.stderr) == (1, True), command
+    file.write_text(re.sub(r'"scores":\[[^]]*\]', '"scores":[5]', whole, count=1))
+    for command in COMMANDS[:-1]:
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 1
+        assert re.search(r"episodes.jsonl:\d+: not a record: judgement.scores", done.stderr), (
+            command
+        )
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,24 @@ def test_a_suite_that_is_none_is_a_usage_error(suite: str, said: str) -> None:
     assert said in done.output
 
 
+def test_a_judge_of_ones_own_can_t_change_what_it_judges() -> None:
+    assert finbench("run", *WORDS, "--judge", "none", "--out", "out").exit_code == 0
+    before = Path("out/episodes.jsonl").read_bytes()
+    Path("mend.py").write_text(
+        "from own_words import Length\n"
+        "class Mending(Length):\n"
+        "    async def judge(self, record):\n"
+        "        judgement = await super().judge(record)\n"
+        "        record.execution_result, record.tool_calls[:] = 'mended', []\n"
+        "        return judgement\n"
+    )
+    done = finbench("score", "out", *OF_RUN, "--judge", "mend:Mending", "--out", "judged")
+    assert done.exit_code == 0, done.output
+    judged = Path("judged/episodes.jsonl").read_bytes().splitlines()
+    for one, other in zip(before.splitlines(), judged, strict=True):
+        assert json.loads(other) | {"judgement": None} == json.loads(one)
+
+
 def test_episodes_are_judged_anew_by_another_judge_of_the_suite_or_of_ones_own() -> None:
     assert finbench("run", *WORDS, "--judge", "none", "--out", "out").exit_code == 0
     scores = {}
