@@ -1,5 +1,6 @@
 """Adjusts Python's collector of cycles: most objects of our processes stay until the end."""
 
+import asyncio
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,6 +10,9 @@ YOUNG = 50_000
 
 _BRIEF = 20_000
 """New objects of a run, all of which may be in flight and stay: a search takes some 8 ms."""
+
+SEARCHES = 400
+"""Searches of a run before a full one: 8 million objects that are new and stay."""
 
 _SELDOM = YOUNG, 20, 50
 
@@ -26,29 +30,35 @@ def calm_collector() -> None:
 
 @contextmanager
 def calmed_collector() -> Iterator[None]:
-    """Look for cycles among new objects only while the context is open: those that a search leaves
-    are frozen, so that none walks through all that is in flight. A full search comes after 1,000
-    others, and only where a quarter of the objects is new since the last one. Where objects are
-    frozen before, all stay frozen.
+    """Look for cycles among new objects only, while the context is open in a running event loop:
+    what a search leaves is frozen, so that none walks through all that is in flight. After
+    `SEARCHES` of them the loop is asked for a full one, because freezing puts off Python's own.
+    Objects that were frozen before stay frozen.
     """
     before, is_frozen = gc.get_threshold(), gc.get_freeze_count() > 0
+    loop, searches = asyncio.get_running_loop(), 0
+
+    def searched(phase: str, info: Mapping[str, int]) -> None:
+        nonlocal searches
+        is_full = info["generation"] == 2
+        if phase == "stop":
+            gc.freeze()
+            searches = 0 if is_full else searches + 1
+            if searches == SEARCHES:
+                loop.call_soon_threadsafe(gc.collect)
+        elif is_full:
+            gc.unfreeze()
+
     gc.freeze()
-    gc.set_threshold(_BRIEF, 20, 50)
-    gc.callbacks.append(_searched)
+    gc.set_threshold(_BRIEF)
+    gc.callbacks.append(searched)
     try:
         yield
     finally:
-        gc.callbacks.remove(_searched)
+        gc.callbacks.remove(searched)
         if not is_frozen:
             gc.unfreeze()
         gc.set_threshold(*before)
-
-
-def _searched(phase: str, info: Mapping[str, int]) -> None:
-    if phase == "stop":
-        gc.freeze()
-    elif info["generation"] == 2:
-        gc.unfreeze()
 
 
 @contextmanager
