@@ -44,5 +44,6 @@ def border(text: str, most: int) -> int:
     space = text.rfind(" ", most // 2, most)
     if space > 0:
         return space
-    head = text[:most]
-    return len(head.rstrip(OF_NUMBERS)) if text[most] in OF_NUMBERS else most
+    start = len(text[:most].rstrip(OF_NUMBERS))
+    is_within = text[most] in OF_NUMBERS and any(map(str.isdigit, text[start : most + 1]))
+    return start if is_within else most

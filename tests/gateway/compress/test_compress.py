@@ -168,6 +168,12 @@ def test_a_number_that_does_not_fit_is_left_out_not_cut(before: str, budget: Bud
             assert {one.strip(",") for one in found} <= {number.strip(",")}
 
 
+def test_a_line_of_marks_is_no_number() -> None:
+    for mark in "-.,":
+        made = compress(document(f"x {mark * 9_000}"), Budget(700, "chars"))
+        assert mark * 300 in made.text
+
+
 def test_of_a_text_the_sentences_that_answer_stay_in_their_order() -> None:
     filler = "Analysts spoke of many other things. " * 80
     text = f"Revenue was $94.9 billion. {filler}The board declared a dividend of $0.25."
