@@ -205,7 +205,7 @@ class _Exchange:
         try:
             call = _parsed(line, place)
             id_ = _id(call, number, place)
-            tool, arguments, context = _read(call, f"call {id_}", self.context)
+            tool, arguments, context = _read(call, number, self.context)
         except RequestRejected as refusal:
             await self._refuse(id_, refusal.error)
             return
@@ -435,29 +435,29 @@ def _id(call: object, number: int, place: str) -> str | float:
 
 
 def _read(
-    call: Any, place: str, context: CallContext
+    call: Any, number: int, context: CallContext
 ) -> tuple[str, Mapping[str, Any], CallContext]:
     """Return the tool and the arguments of a call, and its options. Raises `BadRequest`."""
     if not call.keys() <= _KNOWN:
         unknown = next(name for name in call if name not in _KNOWN)
-        raise BadRequest(f"{place}: a call has no {not_among(unknown, _NAMES)}")
+        raise BadRequest(f"call {number}: a call has no {not_among(unknown, _NAMES)}")
     if isinstance(call, Repeating):
-        raise BadRequest(f"{_FORM}; {place} has {call.repeated[0]} more than once")
+        raise BadRequest(f"{_FORM}; call {number} has {call.repeated[0]} more than once")
     tool, arguments = call.get("tool"), call.get("arguments", {})
     if not isinstance(tool, str):
         raise BadRequest(f"{_FORM}; this one has no tool")
     if call.get("timeout_s") is not None:
-        context = _within(context, call["timeout_s"], place)
+        context = _within(context, call["timeout_s"], number)
     if len(call) > 1 and not _BUDGET.isdisjoint(call):
         budget = {name: value for name, value in call.items() if name in _BUDGET}
-        context = with_budget(context, budget, f"{place}: ")
+        context = with_budget(context, budget, f"call {number}: ")
     return tool, arguments, context
 
 
-def _within(context: CallContext, timeout_s: object, place: str) -> CallContext:
+def _within(context: CallContext, timeout_s: object, number: int) -> CallContext:
     """The context with the deadline that a call sets for itself. Raises `BadRequest`."""
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
-        raise BadRequest(f"{place}: timeout_s is a number of seconds above 0")
+        raise BadRequest(f"call {number}: timeout_s is a number of seconds above 0")
     return replace(context, deadline_s=timeout_s)
 
 
