@@ -18,8 +18,9 @@ from bench.judges.judging import Judging
 from bench.judges.registry import JudgeSettings
 from bench.own import words_of
 from bench.record import EpisodeRecord
+from bench.runs.about import COMPLETE
 from bench.runs.digest import run_digest
-from bench.runs.directory import COMPLETE, RunDirectory
+from bench.runs.directory import RunDirectory
 from bench.runs.metrics import JUDGE, RunMetrics
 from bench.runs.output import check_outside, made_from
 from bench.runs.reader import Run
@@ -176,8 +177,9 @@ async def judged_again(
     check_outside(run.path, out)
     of_judge = ("judge", ENDPOINT, "judge_s", "judge_repeats", "judge_key", "answered_by")
     about = {name: value for name, value in run.about.content.items() if name not in of_judge}
-    about |= {**judge.about(), "judged_again": await to_thread.run_sync(run_digest, run.path)}
-    if changed := await to_thread.run_sync(run.changed):
+    digest = await to_thread.run_sync(run_digest, run.path)
+    about |= {**judge.about(), "judged_again": digest}
+    if changed := await to_thread.run_sync(run.changed, digest):
         about["accepted"] = [*run.about.accepted, changed]
     async with RunDirectory.open(out, about, suite=suite) as made:
         yield made

@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 
 from bench.analysis.score import Episodes
-from bench.runs.about import simulated
-from bench.runs.directory import INTERRUPTED
+from bench.runs.about import INTERRUPTED, simulated
 from bench.runs.reader import Run
 from manifests.common.terminal import echo
 

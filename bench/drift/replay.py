@@ -14,7 +14,7 @@ from bench.agents.registry import AgentSettings
 from bench.drift.impact import Fates
 from bench.judges.registry import JudgeSettings
 from bench.progress import Progress
-from bench.runs.directory import COMPLETE
+from bench.runs.about import COMPLETE
 from bench.runs.driver import Limits
 from bench.runs.reader import Run
 from bench.runs.resume import Resuming

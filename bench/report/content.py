@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts, Use
-from bench.runs.about import RunInfo, simulated
+from bench.runs.about import COMPLETE, RunInfo, simulated
 from bench.suites.suite import Metric
 from gateway.telemetry.quantile import Quantiles
 from manifests.common.duration import duration
@@ -96,7 +96,7 @@ def _simulated(about: RunInfo, facts: Facts) -> list[str]:
 
 def _warnings(about: RunInfo, facts: Facts, digest: str) -> Iterator[tuple[str, str]]:
     episodes = facts.trajectories.episodes
-    if about.ended != "complete":
+    if about.ended != COMPLETE:
         of = f" of {about.episodes:,}" if "episodes" in about.content else ""
         yield "This run did not end.", f"{episodes:,}{of} episodes are on record."
     elif about.content.get("digest", digest) != digest:

@@ -19,6 +19,9 @@ MOST_BYTES = 16 * 2**20
 """The longest `run.json` that is read; a run writes some kilobytes."""
 
 
+INTERRUPTED, COMPLETE = "interrupted", "complete"
+"""How a run ended (`ended`)."""
+
 LINK = "it is a symbolic link, which is not followed in a run directory"
 
 

@@ -27,7 +27,7 @@ from anyio import to_thread
 
 from bench.json_lines import JsonLinesError
 from bench.record import EpisodeRecord
-from bench.runs.about import RunDirectoryError, RunInfo
+from bench.runs.about import COMPLETE, INTERRUPTED, RunDirectoryError, RunInfo
 from bench.runs.digest import digest_of
 from bench.runs.metrics import RunMetrics
 from bench.runs.reader import Run, episode_at
@@ -54,8 +54,6 @@ __all__ = ["RunDirectory", "RunDirectoryError"]
 METRICS_EVERY_S = 1.0
 WRITTEN_S = 10.0
 """How long records may take to reach their file; at most half a megabyte of them waits."""
-
-INTERRUPTED, COMPLETE = "interrupted", "complete"
 
 _STREAMS = ("calls", "episodes")
 _OF_AN_EMPTY_RUN = ("calls.jsonl", "episodes.jsonl", CHECKPOINTS, "metrics.json")

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from bench.json_lines import JsonLinesError, Line, line_at, records
 from bench.record import LAST_SECOND, MOST, EpisodeRecord
-from bench.runs.about import RunDirectoryError, RunInfo, check_own
+from bench.runs.about import INTERRUPTED, RunDirectoryError, RunInfo, check_own
 from bench.runs.digest import run_digest
 from bench.runs.resume import ABANDONED, CHECKPOINTS, UNJUDGED, changes
 from gateway import CallRecord
@@ -70,7 +70,7 @@ class Run:
         Of a run that was interrupted, what it has written since its last digests is not compared.
         """
         recorded = self.about.content.get("digest")
-        if self.about.ended == "interrupted":
+        if self.about.ended == INTERRUPTED:
             try:
                 found = "; ".join(changes(self.path, self.about))
             except OSError as error:
@@ -105,7 +105,7 @@ class Run:
         it is logged how many are there again.
         """
         file, seen, doubled = self.path / "episodes.jsonl", set[str](), 0
-        is_whole = self.about.ended != "interrupted"
+        is_whole = self.about.ended != INTERRUPTED
         for record, line in _records(file, _EPISODE):
             if not is_whole and record.episode in seen:
                 doubled += 1
