@@ -101,8 +101,8 @@ class Run:
         return ((record, line.offset) for record, line in self._once())
 
     def _once(self) -> Iterator[tuple[EpisodeRecord, Line]]:
-        """Episodes. Those of an interrupted run, which has no digest of them all, count once each;
-        it is logged how many are there again.
+        """All episodes. No digest covers all lines of an interrupted run, so each of its episodes
+        counts once, and the number of repeated records is logged.
         """
         file, seen, doubled = self.path / "episodes.jsonl", set[str](), 0
         is_whole = self.about.ended != INTERRUPTED
