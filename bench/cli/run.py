@@ -183,6 +183,8 @@ def run_suite(context: click.Context, /, **options: Any) -> None:
     settings, catalog = read_settings(**of_gateway), catalog_in(given.manifests)
     if given.only_plan:
         run(lambda: _forecast(plan, settings, catalog, given.as_json))
+    for note in plan.suite.notes:
+        echo(f"finbench: {given.suite}: {note}", err=True)
     name = given.suite.replace(":", "-")
     folder = given.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     resuming = Resuming(given.failed_too, given.accept_changes) if given.resume else None

@@ -86,6 +86,8 @@ def score(context: click.Context, /, **options: Any) -> None:
         given.gold = None if suite is None else Gold(load_suite(suite, given.dataset))
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
+    for note in given.gold.suite.notes if given.gold else ():
+        echo(f"finbench: {suite}: {note}", err=True)
     settings = judge_settings(options, kind)
     given.judge = None if given.is_run and given.keep else settings
     run(lambda: _score(given))

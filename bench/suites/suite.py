@@ -265,6 +265,11 @@ class Suite(ABC):
         return next(kind for kind in cls.__mro__ if method in vars(kind)) is not Suite
 
     @property
+    def notes(self) -> Sequence[str]:
+        """What is to be known about these tasks before they are run or scored."""
+        return ()
+
+    @property
     def offers_tools(self) -> bool:
         """Whether it says itself which tools an agent is offered."""
         return self.overrides("offered")

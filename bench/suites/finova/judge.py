@@ -47,12 +47,12 @@ def is_right(task: str, gold: str, extracted: str) -> Verdict:
     """
     match task:
         case "intent_recognition":
-            predicted = _names(extracted)
-            return predicted is not None and Counter(predicted) == Counter(_names(gold) or ())
+            predicted = names_in(extracted)
+            return predicted is not None and Counter(predicted) == Counter(names_in(gold) or ())
         case "tool_planning":
-            return set(_names(extracted) or ()) >= set(_names(gold) or ())
+            return set(names_in(extracted) or ()) >= set(names_in(gold) or ())
         case "slot_filling":
-            return _slots_match(_slots(gold) or [], _slots(extracted) if extracted else [])
+            return _slots_match(slots_in(gold) or [], slots_in(extracted) if extracted else [])
         case "compliance" | "expression":
             return extracted == gold
         case "reasoning":
@@ -70,7 +70,7 @@ def _slots_match(gold: list[_Slot], predicted: list[_Slot] | None) -> bool:
     )
 
 
-def _slots(answer: str) -> list[_Slot] | None:
+def slots_in(answer: str) -> list[_Slot] | None:
     """Type and content of each slot; None if an item is no slot."""
     items = _items(answer)
     if items is None or not all(map(is_slot, items)):
@@ -78,7 +78,8 @@ def _slots(answer: str) -> list[_Slot] | None:
     return [(item["type"], item["content"]) for item in items if isinstance(item, dict)]
 
 
-def _names(answer: str) -> list[str] | None:
+def names_in(answer: str) -> list[str] | None:
+    """The texts of a list; None if an item is no text."""
     items = _items(answer)
     if items is None:
         return None

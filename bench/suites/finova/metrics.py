@@ -1,18 +1,24 @@
 """Finova's metrics: the share of right answers by kind of task, and its unweighted mean."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import sqrt
 from typing import Any
 
-from bench.metrics.interval import DIGITS, ONE, Z_95, rounded
+from bench.metrics.interval import DIGITS, ONE, Z_95, ByTask, rounded
 from bench.metrics.means import Group
 from bench.metrics.mergeable import Mergeable
 from bench.record import EpisodeRecord, Judgement, ToolCallRecord
 from bench.suites.finova.extraction import KINDS, read_list
+from bench.suites.finova.judge import names_in, slots_in
 
 READINGS = ("accuracy", "accuracy_published")
 """Our reading of an answer, and that of the authors' scorer."""
+
+BESIDE = ("entity_f1", "tools_exact", "over_calling")
+"""Figures beside the authors' accuracy, which a slot that is missing or a tool too many leaves
+unharmed.
+"""
 
 _CONFUSED = ("intent_recognition", "expression", "compliance")
 
@@ -34,6 +40,11 @@ class FinovaMetrics(Mergeable):
     normal approximation for a stratified mean; each kind's variance is that of `OverTasks.near`, so
     it is not zero where all answers are right (Agresti and Caffo, The American Statistician 54(4),
     2000, add one right and one wrong answer too).
+
+    `entity_f1` is micro-averaged over the answers of `slot_filling`: twice the slots that are gold
+    ones, with equal type and content, by the gold and the given slots. `tools_exact` is the share
+    of answers of `tool_planning` with the gold tools and no others, and `over_calling` the share of
+    tools in them that are no gold ones.
     """
 
     def __init__(self) -> None:
@@ -42,6 +53,7 @@ class FinovaMetrics(Mergeable):
         self._sources: defaultdict[str, Group] = defaultdict(_group)
         self._differ: Counter[str] = Counter()
         self._given: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+        self._beside = {name: ByTask() for name in BESIDE}
 
     def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None:  # noqa: ARG002
         self._episodes += 1
@@ -53,6 +65,8 @@ class FinovaMetrics(Mergeable):
         for group in (self._kinds[record.category], self._sources[record.source_dataset]):
             group.add(record.id, figures)
         self._differ[record.category] += len({*verdicts.values()}) > 1
+        for name, part, whole in _beside(record, record.judgement.extracted):
+            self._beside[name].add(record.id, part, whole)
         if record.category in _CONFUSED:
             pair = tuple(map(_label, (record.ground_truth, record.judgement.extracted)))
             self._given[record.category][pair[0], pair[1]] += 1
@@ -66,9 +80,14 @@ class FinovaMetrics(Mergeable):
             "unjudged": self._unjudged,
             **{reading: found and round(found[0], DIGITS) for reading, found in means.items()},
             **{kind: kinds[kind]["accuracy"].mean if kind in kinds else None for kind in KINDS},
+            **{
+                name: None if (ratio := of.ratio) is None else round(ratio, DIGITS)
+                for name, of in self._beside.items()
+            },
             "intervals": {
                 **{name: rounded(found and found[1]) for name, found in means.items()},
                 **{kind: of_kind["accuracy"].interval for kind, of_kind in kinds.items()},
+                **{name: rounded(of.interval()) for name, of in self._beside.items()},
             },
         }
 
@@ -106,7 +125,20 @@ class FinovaMetrics(Mergeable):
         rights = {
             kind: f"{_right(group):,} of {group.episodes:,}" for kind, group in self._kinds.items()
         }
-        return {**dict.fromkeys(READINGS, text), **rights}
+        of = {name: f"{of.tasks:,} tasks" for name, of in self._beside.items()}
+        return {**dict.fromkeys(READINGS, text), **rights, **of}
+
+
+def _beside(record: EpisodeRecord, answer: str) -> Iterator[tuple[str, int, int]]:
+    """What an answer adds to the part and the whole of the figures `BESIDE`."""
+    gold = record.ground_truth
+    if record.category == "slot_filling":
+        wanted, given = Counter(slots_in(gold) or ()), Counter(slots_in(answer) or ())
+        yield "entity_f1", 2 * (wanted & given).total(), wanted.total() + given.total()
+    elif record.category == "tool_planning":
+        tools, chosen = set(names_in(gold) or ()), set(names_in(answer) or ())
+        yield "tools_exact", tools == chosen, 1
+        yield "over_calling", len(chosen - tools), len(chosen)
 
 
 def _right(group: Group) -> int:

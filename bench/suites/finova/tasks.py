@@ -1,10 +1,10 @@
 """Finova's tasks, and recorded answers to them.
 
-The tasks are a folder with a JSON file for each kind: a list of objects with `prompt`,
-`ground_truth` (a text or a list of texts) and `from`. The file of a kind may be missing: the
-authors' repository has none for `expression`. Answers are JSON Lines of `task` (the kind), `index`
-(its place in the file of that kind, from 0) and `answer`. Several answers to one task are repeats,
-and all of them count.
+The tasks are JSON files, one for each kind: a list of objects with `prompt`, `ground_truth` (a text
+or a list of texts) and `from`. The folder is a clone of the authors' repository, its `data` folder,
+or any folder with files under our names. The file of a kind may be missing. Answers are JSON Lines
+of `task` (the kind), `index` (its place in the file of that kind, from 0) and `answer`. Several
+answers to one task are repeats, and all of them count.
 """
 
 from collections import Counter
@@ -23,6 +23,16 @@ from bench.suites.suite import SuiteError, Traced, TraceFormatError
 from bench.task import Task
 from manifests.common.problem import first_problem
 from manifests.common.regular_file import read_text
+
+AUTHORS: Mapping[str, str] = {
+    "intent_recognition": "Agent/金融意图识别.json",
+    "slot_filling": "Agent/金融NER.json",
+    "tool_planning": "Agent/金融工具策划.json",
+    "expression": "Agent/金融表达.json",
+    "compliance": "ComplianceSafety/安全合规.json",
+    "reasoning": "Reasoning/复杂金融问题.json",
+}
+"""By kind, the authors' file in their `data` folder (`src/utils/dataloader.py`)."""
 
 FILE_BYTES = 256 * 2**20
 """The largest file that is read."""
@@ -46,22 +56,32 @@ def read_folder(folder: Path) -> list[Task]:
     """The tasks of all files in a folder. Raises `SuiteError`."""
     if not folder.is_dir():
         raise SuiteError(
-            f"{folder} is no folder; Finova's dataset is one with {KINDS[0]}.json, ..."
+            f"{folder} is no folder; Finova's dataset is a clone of the authors' repository, its "
+            f"`data` folder, or a folder with {KINDS[0]}.json, ..."
         )
-    tasks = [task for kind in KINDS for task in _read(folder / f"{kind}.json", kind)]
+    tasks = [task for kind in KINDS for task in _read(folder, kind)]
     if not tasks:
         names = ", ".join(f"{kind}.json" for kind in KINDS)
-        raise SuiteError(f"{folder} holds no tasks; they are in {names}")
+        theirs = ", ".join(AUTHORS.values())
+        raise SuiteError(f"{folder} holds no tasks; they are in {names}, or {theirs}")
     return tasks
 
 
-def _read(file: Path, kind: str) -> list[Task]:
-    try:
-        text = read_text(file, FILE_BYTES)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise SuiteError(f"{file}: {error.strerror}") from error
+def _read(folder: Path, kind: str) -> list[Task]:
+    """The tasks of a kind, from the first of its files that is there."""
+    for name in (f"{kind}.json", AUTHORS[kind], f"data/{AUTHORS[kind]}"):
+        file = folder / name
+        try:
+            text = read_text(file, FILE_BYTES)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise SuiteError(f"{file}: {error.strerror}") from error
+        return _tasks(file, kind, text)
+    return []
+
+
+def _tasks(file: Path, kind: str, text: bytes) -> list[Task]:
     try:
         items = _ITEMS.validate_json(text)
     except ValidationError as error:

@@ -16,6 +16,7 @@ from bench.models.simulated import MODEL, SimulatedModel
 from bench.runs.run import RunPlan, run
 from bench.suites import BUILT_IN, load_suite
 from bench.suites.finova.extraction import KINDS
+from bench.suites.finova.tasks import AUTHORS
 from bench.suites.suite import SuiteError
 from gateway import GatewaySettings
 from manifests import Catalog
@@ -149,3 +150,40 @@ def test_a_dataset_that_is_no_folder_of_tasks_is_named(tmp_path: Path) -> None:
         load_suite("finova", tmp_path / "compliance.json")
     with pytest.raises(SuiteError, match="name its folder with --dataset"):
         load_suite("finova")
+
+
+SAMPLE_OF = Path(BUILT_IN["finova-sample"])
+
+
+@pytest.mark.parametrize("at", ["data", "."])
+def test_a_clone_of_the_authors_repository_is_a_dataset(at: str, tmp_path: Path) -> None:
+    for kind, name in AUTHORS.items():
+        file = tmp_path / at / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes((SAMPLE_OF / f"{kind}.json").read_bytes())
+    suite, ours = load_suite("finova", tmp_path), load_suite("finova-sample")
+    assert suite.tasks == ours.tasks
+    assert not suite.notes
+    (tmp_path / at / AUTHORS["expression"]).unlink()
+    (note,) = load_suite("finova", tmp_path).notes
+    assert "no tasks of expression (Agent/金融表达.json): the mean is over 5 kinds" in note
+    answers(answer("compliance", 1, "否"))
+    done = finbench("score", "answers.jsonl", "--suite", "finova", "--dataset", str(tmp_path))
+    assert (done.returncode, note in done.stderr) == (0, True)
+
+
+def test_what_accuracy_does_not_punish_has_figures_of_its_own() -> None:
+    tools = '["持仓查询", "基金净值查询", "汇率查询", "财经新闻检索"]'
+    answers(answer("tool_planning", 0, tools), answer("slot_filling", 0, "[]"))
+    _, metrics = scored()
+    assert (metrics["tool_planning"], metrics["tools_exact"]) == (1, 0)
+    assert metrics["over_calling"] == 0.5
+    gold = load_suite("finova-sample").tasks
+    slots = next(task.answer for task in gold if task.id == "slot_filling_0")
+    wanted = orjson.loads(slots)
+    assert metrics["entity_f1"] == 0
+    answers(
+        answer("slot_filling", 0, orjson.dumps([*wanted, {"type": "t", "content": "c"}]).decode())
+    )
+    _, metrics = scored()
+    assert metrics["entity_f1"] == pytest.approx(2 * len(wanted) / (2 * len(wanted) + 1), abs=1e-6)
