@@ -78,6 +78,7 @@ class ModelCallRecord:
     `attempts` counts all tries, also those that failed by time or connection before anything was
     sent. `finish` is the model's reason to stop; `error` says why there is no answer. `model` was
     asked for; `answered_by` is the model that answered, as its endpoint says, None if it does not.
+    `reasoning` are the thoughts that the endpoint sent beside the answer, up to `REASONING_CHARS`.
     """
 
     step: Whole
@@ -92,6 +93,7 @@ class ModelCallRecord:
     finish: str | None = None
     error: str | None = None
     answered_by: str | None = None
+    reasoning: str = ""
 
 
 @dataclass
@@ -249,6 +251,9 @@ def storable(text: str) -> str:
     """`text`, replacing what UTF-8 can't hold."""
     return text.encode("utf-8", "replace").decode()
 
+
+REASONING_CHARS = 20_000
+"""The longest thoughts of a model in a record."""
 
 OUTPUT_CHARS = 500
 """The longest output in a record; FinToolBench bounds what its planner gets in the same way."""

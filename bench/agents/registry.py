@@ -114,7 +114,7 @@ async def open_agent(
     async with AsyncExitStack() as parts:
         model = None
         if settings.model is not None:
-            model = await parts.enter_async_context(settings.model.open(settings.seed))
+            model = await parts.enter_async_context(settings.model.open())
         made_of = AgentParts(catalog, settings.seed, model, is_forecast)
         yield await _made(settings, made_of)
 

@@ -7,7 +7,7 @@ by one of these, 1 it could not serve, 2 usage.
 import asyncio
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -46,6 +46,14 @@ if TYPE_CHECKING:
     help="Share of requests that get this fault: bad_json, unknown_tool, refusal, empty, "
     "rate_limited, server_error, cut, garbage, too_many_calls, length, judge_invalid.",
 )
+@click.option(
+    "--refuse",
+    "refused",
+    multiple=True,
+    metavar="FIELD",
+    help="Refuse requests with this field, as models do that take only their default: temperature, "
+    "max_tokens; repeatable.",
+)
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
 def simulated_model(
     suite: str,
@@ -54,6 +62,7 @@ def simulated_model(
     seed: int,
     latency_s: float,
     faults: tuple[str, ...],
+    refused: tuple[str, ...],
     until_stdin_closes: bool,
 ) -> None:
     """Serve a scripted model that calls the labelled tools of SUITE's tasks and judges answers.
@@ -68,7 +77,8 @@ def simulated_model(
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
     read = _read_faults(faults)
-    run(lambda: _serve(loaded, port, seed, latency_s, read, until_stdin_closes))
+    how = {"seed": seed, "faults": read, "latency_s": latency_s, "port": port, "refused": refused}
+    run(lambda: _serve(loaded, until_stdin_closes, **how))
 
 
 def _read_faults(texts: tuple[str, ...]) -> "ModelFaults":
@@ -89,14 +99,7 @@ def _read_faults(texts: tuple[str, ...]) -> "ModelFaults":
         raise click.UsageError(f"--fault: {error}") from error
 
 
-async def _serve(
-    suite: "Suite",
-    port: int,
-    seed: int,
-    latency_s: float,
-    faults: "ModelFaults",
-    until_stdin_closes: bool,
-) -> int:
+async def _serve(suite: "Suite", until_stdin_closes: bool, **how: Any) -> int:
     from bench.models.simulated import SimulatedModel
     from gateway.server.process import raise_file_limit
     from gateway.server.supervisor import when_stdin_closes
@@ -109,9 +112,7 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     if until_stdin_closes:  # so that it never outlives the process that started it
         when_stdin_closes(stop.set)
-    opened = SimulatedModel.open(
-        suite.tasks, Catalog.load(), seed=seed, faults=faults, latency_s=latency_s, port=port
-    )
+    opened = SimulatedModel.open(suite.tasks, Catalog.load(), **how)
     try:
         async with opened as model:
             calm_collector()

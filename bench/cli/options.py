@@ -38,6 +38,25 @@ class Number(click.FloatRange):
         return number
 
 
+class JsonObject(click.ParamType[dict[str, Any]]):
+    """A JSON object."""
+
+    name = "JSON"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, Any]:
+        import orjson
+
+        try:
+            read = value if isinstance(value, dict) else orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            self.fail(f"{value[:100]!r} is not JSON: {error}", param, ctx)
+        if not isinstance(read, dict):
+            self.fail(f'{value[:100]!r} is no JSON object, such as {{"top_p": 0.7}}', param, ctx)
+        return read
+
+
 def whole(least: int = -MOST) -> click.IntRange:
     """A whole number that a run's files can hold."""
     return click.IntRange(min=least, max=MOST)
@@ -98,6 +117,18 @@ judging = together(
     ),
     click.option("--judge-model", metavar="NAME", help="Default: --model."),
     click.option("--judge-base-url", metavar="URL", help="Default: --base-url."),
+    click.option(
+        "--judge-body",
+        type=JsonObject(),
+        default="{}",
+        help="Fields of each request to the judge's model, such as temperature.",
+    ),
+    click.option(
+        "--judge-header",
+        multiple=True,
+        metavar="NAME=VARIABLE",
+        help="A header of these requests, with the value of an environment variable; repeatable.",
+    ),
     click.option("--judge-repeats", type=click.IntRange(1, 1_000), default=3, show_default=True),
     click.option(
         "--max-judge-s",
@@ -139,14 +170,15 @@ def judge_settings(options: dict[str, Any], suite: "type[Suite]") -> "JudgeSetti
     name, repeats = options.pop("judge"), options.pop("judge_repeats")
     wall_s = options.pop("max_judge_s")
     model = options.pop("judge_model") or options.get("model")
-    own_url = options.pop("judge_base_url")
+    own_url, body = options.pop("judge_base_url"), options.pop("judge_body")
+    headers = headers_of("--judge-header", options.pop("judge_header"))
     base_url = own_url or options.get("base_url")
     try:
         if own_url:
             check_url("--judge-base-url", own_url, JUDGE_KEY)
         kind = judge_named(name, suite.judges)
         is_agents = own_url is None
-        return JudgeSettings(kind, model, base_url, repeats, is_agents=is_agents, wall_s=wall_s)
+        return JudgeSettings(kind, model, base_url, repeats, is_agents, wall_s, body, headers)
     except (JudgeSettingsError, ValueError) as error:
         raise click.UsageError(str(error)) from error
 
@@ -173,6 +205,14 @@ def catalog_in(path: Path | None) -> "Catalog":
         raise click.UsageError(f"--manifests: {error}") from error
     except OSError as error:
         raise click.UsageError(f"--manifests: {path}: {error.strerror}") from error
+
+
+def headers_of(option: str, given: Iterable[str]) -> dict[str, str]:
+    """The variables of headers by their names, from texts `NAME=VARIABLE`."""
+    found = dict(text.partition("=")[::2] for text in given)
+    if "" in found.values():
+        raise click.UsageError(f"{option} wants NAME=VARIABLE, an environment variable's name")
+    return found
 
 
 def pairs(

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import click
 
 from bench.cli.options import (
+    JsonObject,
     Number,
     beside,
     catalog_in,
+    headers_of,
     is_given,
     judge_settings,
     judging,
@@ -79,8 +81,23 @@ _agent = together(
     click.option(
         "--base-url", metavar="URL", help="llm, fatr, finmem: an OpenAI-compatible endpoint."
     ),
-    click.option("--temperature", type=Number(min=0)),
+    click.option("--temperature", type=Number(min=0), help="Sent to the model only if given."),
+    click.option("--top-p", type=Number(0, 1), help="The same."),
     click.option("--max-tokens", type=whole(1), help="Limit for one answer of the model."),
+    click.option("--max-completion-tokens", type=whole(1), help="The same, in the newer field."),
+    click.option("--reasoning-effort", metavar="LEVEL", help="Such as low, medium, high."),
+    click.option(
+        "--body",
+        type=JsonObject(),
+        default="{}",
+        help="Further fields of each request to the model. --seed is one of them if it is given.",
+    ),
+    click.option(
+        "--header",
+        multiple=True,
+        metavar="NAME=VARIABLE",
+        help="A header of these requests, with the value of an environment variable; repeatable.",
+    ),
     click.option("--stream", is_flag=True, help="Stream the model's answers."),
     click.option("--no-inject", is_flag=True, help="llm, fatr: leave out the finance tags."),
     click.option(
@@ -183,6 +200,10 @@ def run_suite(context: click.Context, /, **options: Any) -> None:
     settings, catalog = read_settings(**of_gateway), catalog_in(given.manifests)
     if given.only_plan:
         run(lambda: _forecast(plan, settings, catalog, given.as_json))
+    asked = plan.agent.model
+    if asked is not None and plan.judge.needs_model and asked.model == plan.judge.model:
+        text = f"{asked.model} judges its own answers: name another one with --judge-model"
+        echo(f"finbench: {text}", err=True)
     for note in plan.suite.notes:
         echo(f"finbench: {given.suite}: {note}", err=True)
     name = given.suite.replace(":", "-")
@@ -198,8 +219,9 @@ def run_suite(context: click.Context, /, **options: Any) -> None:
 
 
 _RATES = ("no_call_rate", "wrong_tool_rate", "bad_arguments_rate")
-_OF_JUDGES = ("judge_model", "judge_base_url", "judge_repeats")
-_OF_MODELS = ("temperature", "max_tokens", "stream")
+_OF_JUDGES = ("judge_model", "judge_base_url", "judge_repeats", "judge_body", "judge_header")
+_FIELDS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "reasoning_effort")
+_OF_MODELS = (*_FIELDS, "body", "header", "stream")
 _OF_SIMULATION = ("seed", "latency_s", "failure_rate", "hang_rate")
 _OF_GATEWAY = (
     *("upstream", "mode", "snapshot", "market"),
@@ -307,9 +329,27 @@ def _agent_settings(
     if not judge.needs_model and any(is_given(context, name) for name in _OF_JUDGES):
         raise AgentSettingsError("--judge-model and the like are for a judge with a model")
     settings = None
-    if model and base_url:
-        settings = ModelSettings(model, base_url, **{n: getattr(given, n) for n in _OF_MODELS})
+    if model and base_url and kind.needs_model:
+        body, headers = _body(context, given), headers_of("--header", given.header)
+        try:
+            settings = ModelSettings(model, base_url, body, headers, given.stream)
+        except ValueError as error:
+            raise AgentSettingsError(str(error)) from error
     return AgentSettings.of(given.agent, own, seed=given.seed, model=settings)
+
+
+def _body(context: click.Context, given: SimpleNamespace) -> dict[str, Any]:
+    """The fields of a request to the model that options ask for."""
+    body: dict[str, Any] = dict(given.body)
+    for name in _FIELDS:
+        value = getattr(given, name)
+        if value is not None and name in body:
+            raise click.UsageError(f"{name} is in --body and in {_flag(name)}; give it once")
+        if value is not None:
+            body[name] = value
+    if is_given(context, "seed"):
+        body.setdefault("seed", given.seed)
+    return body
 
 
 async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any) -> int:

@@ -118,6 +118,7 @@ def _steps(run: Run, episode: EpisodeRecord) -> list[dict[str, Any]]:
                 tool_calls=[_tool_call(*call) for call in calls],
                 observation={"results": [_result(*call) for call in calls]},
                 **_model_use(requests, has_model),
+                **_thoughts(requests),
             )
         )
         before = last
@@ -132,9 +133,16 @@ def _steps(run: Run, episode: EpisodeRecord) -> list[dict[str, Any]]:
                 message=episode.execution_result,
                 extra={"response": text} if text else None,
                 **_model_use(requests, has_model),
+                **_thoughts(requests),
             )
         )
     return steps
+
+
+def _thoughts(requests: Sequence[ModelCallRecord]) -> dict[str, str]:
+    """What the model thought before a step, if its endpoint says it."""
+    thoughts = "\n".join(request.reasoning for request in requests if request.reasoning)
+    return {"reasoning_content": thoughts} if thoughts else {}
 
 
 def _tool_call(name: str, call: ToolCallRecord) -> dict[str, Any]:

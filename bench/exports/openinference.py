@@ -127,12 +127,10 @@ def _agent(episode: EpisodeRecord, trace_id: str) -> Span:
 
 
 def _llm(run: Run, call: ModelCallRecord) -> Span:
-    set_to = {name: run.about.content.get(name) for name in ("temperature", "max_tokens", "seed")}
-    given = {name: value for name, value in set_to.items() if value is not None}
     attributes: Attributes = {
         "openinference.span.kind": "LLM",
         "llm.model_name": call.model,
-        "llm.invocation_parameters": json_text(given),
+        "llm.invocation_parameters": json_text(_body(run.about.content)),
         "llm.token_count.prompt": call.input_tokens,
         "llm.token_count.prompt_details.cache_read": call.cached_tokens,
         "llm.token_count.completion": call.output_tokens,
@@ -143,6 +141,13 @@ def _llm(run: Run, call: ModelCallRecord) -> Span:
         "finport.attempts": call.attempts,
     }
     return Span(f"chat {call.model}", call.at, call.elapsed_ms, attributes, call.error)
+
+
+def _body(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of each request to the model; earlier runs have them one by one."""
+    names = ("temperature", "max_tokens", "seed")
+    earlier = {name: settings[name] for name in names if settings.get(name) is not None}
+    return dict(settings["body"]) if "body" in settings else earlier
 
 
 def _tool(call: ToolCallRecord) -> Span:

@@ -1,18 +1,19 @@
 """Judges by name: those of a suite, and a user's own as `module:Name`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.judge import Judge, JudgeParts, JudgeType
 from bench.judges.judging import JUDGE_S
-from bench.models.settings import EndpointKey, key_for
+from bench.models.settings import EndpointKey, check_body, check_headers, key_for
 from bench.own import OwnError, is_own, lacking, load, words_of
 from bench.record import EpisodeRecord, Judgement
+from gateway.pipeline.bind import masked
 from manifests import Catalog
 
 NONE = "none"
@@ -28,7 +29,7 @@ class JudgeSettingsError(Exception):
 class JudgeSettings:
     """Which judge, or None for no judge. A judge that needs a model asks `model` at `base_url`.
     With `is_agents` that endpoint is also the agent's; its key is used if the judge has none. A
-    judgement takes at most `wall_s` seconds.
+    judgement takes at most `wall_s` seconds. `body` and `headers` are as in `ModelSettings`.
     """
 
     type: JudgeType | None = None
@@ -37,12 +38,19 @@ class JudgeSettings:
     repeats: int = REPEATS
     is_agents: bool = False
     wall_s: float = JUDGE_S
+    body: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.needs_model and not (self.model and self.base_url):
             name = self.type.name if self.type else ""
             text = f"--judge {name} wants --judge-model and --judge-base-url"
             raise JudgeSettingsError(text)
+        try:
+            check_body("--judge-body", self.body)
+            check_headers("--judge-header", self.headers)
+        except ValueError as error:
+            raise JudgeSettingsError(str(error)) from error
 
     @property
     def needs_model(self) -> bool:
@@ -63,6 +71,8 @@ class JudgeSettings:
             "judge_base_url": (self.base_url or "").rstrip("/"),
             "judge_s": self.wall_s,
             "judge_repeats": self.repeats,
+            "judge_body": masked(dict(self.body)),
+            "judge_headers": dict(self.headers),
             "judge_key": self.key.source,
         }
 
@@ -124,7 +134,9 @@ async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator
         if settings.model and settings.base_url and kind.needs_model:
             from bench.models.settings import ModelSettings
 
-            asked = ModelSettings(settings.model, settings.base_url, temperature=0.0)
+            asked = ModelSettings(
+                settings.model, settings.base_url, settings.body, settings.headers
+            )
             model = await stack.enter_async_context(asked.open(key=settings.key))
         try:
             judge = kind.make(JudgeParts(catalog, model, settings.repeats))

@@ -11,10 +11,11 @@ import email.utils
 import math
 import random
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from io import BytesIO
+from types import MappingProxyType
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
@@ -38,7 +39,7 @@ from bench.models.completion import (
     read_answer,
     too_large,
 )
-from bench.record import ModelCallRecord
+from bench.record import REASONING_CHARS, ModelCallRecord, storable
 
 RETRIES = 2
 FIRST_PAUSE_S, LONGEST_PAUSE_S, JITTER = 0.5, 8.0, 0.25
@@ -93,6 +94,9 @@ __all__ = ["Completion", "FunctionCall", "ModelClient", "ModelError"]
 CONNECTIONS = 512
 """The most requests under way at once; further ones wait in a fair queue."""
 
+SECRET_CHARS = 6
+"""A shorter value of a header is no secret, and masking it would mask words."""
+
 CONNECT_S = 5.0
 ATTEMPT_S = 300.0
 COMPLETE_S = 600.0
@@ -130,6 +134,7 @@ class ModelClient:
         model: str,
         api_key: str,
         options: Mapping[str, Any],
+        secrets: Collection[str],
         retries: int,
         attempt_s: float,
         key_variable: str | None,
@@ -137,7 +142,7 @@ class ModelClient:
         self.model = model
         self._session = session
         self._url = url
-        self._secrets = (api_key,) if api_key else ()
+        self._secrets = (*((api_key,) if api_key else ()), *secrets)
         self._mask = mask_of(frozenset(self._secrets))
         self._missing = None if api_key else key_variable
         self._stream = "stream" in options
@@ -155,9 +160,8 @@ class ModelClient:
         model: str,
         api_key: str | None,
         *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        seed: int | None = None,
+        body: Mapping[str, Any] = MappingProxyType({}),
+        headers: Mapping[str, str] = MappingProxyType({}),
         stream: bool = False,
         retries: int = RETRIES,
         attempt_s: float = ATTEMPT_S,
@@ -165,17 +169,19 @@ class ModelClient:
     ) -> AsyncIterator["ModelClient"]:
         """A client of the endpoint at `base_url`, which ends before `/chat/completions`.
 
-        Parameters that are None are not sent. A failed request is sent again at most `retries`
-        times. `attempt_s` is the deadline of each attempt, from its connection to its last byte.
-        The environment's proxy is used, but not for loopback. `key_variable` is the variable that
-        the error names if the endpoint requires a key and none was sent.
+        Each request has the fields of `body` and the `headers`, whose values are secrets. A failed
+        request is sent again at most `retries` times. `attempt_s` is the deadline of each attempt,
+        from its connection to its last byte. The environment's proxy is used, but not for loopback.
+        `key_variable` is the variable that the error names if the endpoint requires a key and none
+        was sent.
         """
-        said = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
-        options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        options = dict(body)
         if stream:
             options |= {"stream": True, "stream_options": {"include_usage": True}}
         api_key = (api_key or "").strip()
+        secrets = [value for value in headers.values() if len(value) >= SECRET_CHARS]
         headers = {
+            **headers,
             "Content-Type": "application/json",
             "Accept": "text/event-stream" if stream else "application/json",
             "User-Agent": "finport",
@@ -192,7 +198,9 @@ class ModelClient:
             auto_decompress=False,
             proxy=_proxy_of(url),
         ) as session:
-            yield cls(session, url, model, api_key, options, retries, attempt_s, key_variable)
+            yield cls(
+                session, url, model, api_key, options, secrets, retries, attempt_s, key_variable
+            )
 
     async def complete(
         self,
@@ -224,6 +232,9 @@ class ModelClient:
             finish = fit_for_message(completion.finish, self._secrets, most=40)
             completion = replace(completion, finish=finish)
         record.finish = completion.finish
+        if completion.reasoning:
+            reasoning = self._mask.text(completion.reasoning)
+            record.reasoning = storable(reasoning[:REASONING_CHARS])
         if completion.model is not None:
             record.answered_by = fit_for_message(completion.model, self._secrets) or None
         completion = self._masked(completion)

@@ -41,7 +41,8 @@ class FunctionCall:
 @dataclass(frozen=True, slots=True)
 class Completion:
     """An answer of a model. `finish` is its reason to stop (`stop`, `tool_calls`, `length`, ...).
-    `model` is its name, as the endpoint says; None if it says none.
+    `model` is its name, as the endpoint says; None if it says none. `reasoning` are the thoughts
+    that an endpoint sends beside the content (`reasoning_content`, or `reasoning`).
 
     The id of a call is empty if the endpoint sent none.
     """
@@ -51,6 +52,7 @@ class Completion:
     refusal: str | None = None
     finish: str | None = None
     model: str | None = field(default=None, compare=False)
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ def read_answer(body: bytes | bytearray) -> tuple[Completion, TokenCounts]:
         _text(message.get("refusal")) or None,
         _text(choice.get("finish_reason")) or None,
         _name(said.get("model")),
+        _reasoning(message),
     )
     return completion, _usage(said.get("usage"))
 
@@ -119,7 +122,7 @@ class StreamedAnswer:
         self._data_bytes = 0
         self._stream_bytes = 0
         self._kept_chars = 0
-        self._content, self._refusal = StringIO(), StringIO()
+        self._content, self._refusal, self._reasoning = StringIO(), StringIO(), StringIO()
         self._calls: dict[int, _Pieces] = {}
         self._places: dict[str, int] = {}
         self._last_place = -1
@@ -153,7 +156,9 @@ class StreamedAnswer:
         )
         refusal = self._refusal.getvalue() or None
         content = self._content.getvalue()
-        return Completion(content, calls, refusal, self._finish, self._model), self._usage
+        reasoning = self._reasoning.getvalue()
+        made = Completion(content, calls, refusal, self._finish, self._model, reasoning)
+        return made, self._usage
 
     def _take_line(self, line: bytes) -> None:
         if line.startswith(b"data:"):
@@ -179,6 +184,7 @@ class StreamedAnswer:
         if isinstance(delta, dict):
             self._keep(self._content, delta.get("content"))
             self._keep(self._refusal, delta.get("refusal"))
+            self._keep(self._reasoning, _reasoning(delta))
             for piece in _objects(delta.get("tool_calls")):
                 self._take_call(piece)
         self._finish = _text(choice.get("finish_reason")) or self._finish
@@ -214,6 +220,11 @@ class StreamedAnswer:
     def _grow(self, chars: int) -> None:
         self._kept_chars += chars
         _check_size(self._kept_chars)
+
+
+def _reasoning(message: dict[str, Any]) -> str:
+    """The thoughts in a message or a piece of one: endpoints differ in the name of the field."""
+    return _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
 
 
 def too_large() -> ModelError:

@@ -6,14 +6,18 @@ holds a key, none is sent.
 """
 
 import os
+import re
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import orjson
 from yarl import URL
 
 from bench.environment import MODEL_KEY
+from gateway.pipeline.bind import masked
 
 GENERAL = "OPENAI_API_KEY"
 GENERAL_ORIGIN = ("https", "api.openai.com", 443)
@@ -54,20 +58,34 @@ if TYPE_CHECKING:
     from bench.models.client import ModelClient
 
 
+RESERVED = frozenset({"model", "messages", "tools", "tool_choice", "stream", "stream_options", "n"})
+"""Fields of a request that Finport sets itself."""
+
+BODY_BYTES = 2**16
+"""The largest JSON of fields that are added to each request."""
+
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # a token of RFC 9110
+_OWN_HEADERS = frozenset({"authorization", "content-type", "content-length", "host", "accept"})
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """An agent's model. If `temperature` or `max_tokens` (of one answer) is None, the model's own
-    default applies. `stream` asks for answers in pieces.
+    """A model. Each request has the fields `body` (temperature, top_p, seed, ...) beside its
+    messages and tools, and nothing else that was not asked for: the model's own defaults apply.
+    `headers` has by header the environment variable that holds its value. `stream` asks for answers
+    in pieces. Raises `ValueError`.
     """
 
     model: str
     base_url: str
-    temperature: float | None = None
-    max_tokens: int | None = None
+    body: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
     stream: bool = False
 
     def __post_init__(self) -> None:
         check_url("--base-url", self.base_url, MODEL_KEY)
+        check_body("--body", self.body)
+        check_headers("--header", self.headers)
 
     @property
     def key(self) -> EndpointKey:
@@ -75,13 +93,16 @@ class ModelSettings:
 
     def about(self) -> dict[str, Any]:
         """The settings that must be equal in a comparable run, for `run.json`."""
-        names = ("model", "base_url", "temperature", "max_tokens", "stream")
-        settings = {name: getattr(self, name) for name in names}
-        return {**settings, "base_url": self.base_url.rstrip("/"), "model_key": self.key.source}
+        return {
+            "model": self.model,
+            "base_url": self.base_url.rstrip("/"),
+            "body": masked(dict(self.body)),
+            "headers": dict(self.headers),
+            "stream": self.stream,
+            "model_key": self.key.source,
+        }
 
-    def open(
-        self, seed: int | None = None, key: EndpointKey | None = None
-    ) -> AbstractAsyncContextManager["ModelClient"]:
+    def open(self, key: EndpointKey | None = None) -> AbstractAsyncContextManager["ModelClient"]:
         """A client of the model, for as long as the context is open; with `key`, if it is not the
         agent's.
         """
@@ -93,11 +114,35 @@ class ModelSettings:
             self.model,
             key.secret,
             key_variable=key.variable,
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            seed=seed,
+            body=self.body,
+            headers={name: os.environ.get(of, "") for name, of in self.headers.items()},
             stream=self.stream,
         )
+
+
+def check_body(option: str, body: Mapping[str, Any]) -> None:
+    """Raises `ValueError` if the fields can't be added to a request."""
+    if taken := sorted(RESERVED & body.keys()):
+        raise ValueError(f"{option}: Finport sets the field {taken[0]!r} itself")
+    try:
+        size = len(orjson.dumps(dict(body)))
+    except TypeError as error:
+        raise ValueError(f"{option}: {error}") from None
+    if size > BODY_BYTES:
+        raise ValueError(f"{option} has {size} bytes as JSON, over {BODY_BYTES}")
+
+
+def check_headers(option: str, headers: Mapping[str, str]) -> None:
+    """Raises `ValueError` for a header that can't be sent, or whose variable is not set."""
+    for name, variable in headers.items():
+        if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS:
+            raise ValueError(f"{option}: {name[:40]!r} is no header that can be added")
+        value = os.environ.get(variable)
+        if value is None:
+            text = f"{option} {name}=VARIABLE wants the environment variable with its value"
+            raise ValueError(f"{text}; {variable[:40]!r} is not set")
+        if not value.isprintable():
+            raise ValueError(f"{option} {name}: the value of {variable} can't be sent")
 
 
 def check_url(option: str, text: str, key_variable: str) -> None:

@@ -8,7 +8,7 @@ retry may succeed.
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from hashlib import blake2b
@@ -94,6 +94,7 @@ class SimulatedModel:
         self._faults = faults
         self._has_faults = any(astuple(faults))
         self._latency_s = latency_s
+        self._refused: frozenset[str] = frozenset()
         self._came: OrderedDict[bytes, int] = OrderedDict()
 
     @classmethod
@@ -107,11 +108,14 @@ class SimulatedModel:
         faults: ModelFaults | None = None,
         latency_s: float = 0.0,
         port: int = 0,
+        refused: Collection[str] = (),
     ) -> AsyncIterator["SimulatedModel"]:
         """Serve on a port of the loopback interface, 0 for a free one; `base_url` is its URL. Each
-        answer takes `latency_s`. Raises `OSError` where the port is taken.
+        answer takes `latency_s`. A request with one of the fields `refused` gets the error of a
+        model that takes only its default. Raises `OSError` where the port is taken.
         """
         model = cls(Roles(tasks, catalog, seed), seed, faults or ModelFaults(), latency_s)
+        model._refused = frozenset(refused)
         app = web.Application(client_max_size=MAX_REQUEST_BYTES)
         app.router.add_post("/v1/chat/completions", model._answer)
         runner = web.AppRunner(
@@ -131,6 +135,8 @@ class SimulatedModel:
         try:
             read = orjson.loads(body)
             asked = Asked.read(read)
+            if taken := sorted(self._refused & read.keys()):
+                raise OddRequestError(f"Unsupported parameter: {taken[0]!r}")
             fault = self._draw(asked, digest)
             said = self._said(asked, fault)
         except (OddRequestError, orjson.JSONDecodeError) as error:

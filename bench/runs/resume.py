@@ -34,8 +34,17 @@ CALLS, EPISODES, CHECKPOINTS = "calls.jsonl", "episodes.jsonl", "checkpoints.jso
 COMPARABLE = (
     *("suite", "suite_digest", "agent", "gateway", "seed", "think_s", "error_rates", "trace"),
     "agent_options",
-    *("model", "base_url", "temperature", "max_tokens", "stream", "inject", "hard_filter"),
-    *("judge", "judge_repeats", "top_k", "embeddings", "limits", "environment"),
+    *("model", "base_url", "body", "headers", "stream", "inject", "hard_filter"),
+    *(
+        "judge",
+        "judge_repeats",
+        "judge_body",
+        "judge_headers",
+        "top_k",
+        "embeddings",
+        "limits",
+        "environment",
+    ),
     *("catalog_revision", "finport", "own_code", "upstream", "mode", "snapshot"),
     *("simulated_seed", "simulated_latency_s", "simulated_failure_rate", "simulated_hang_rate"),
 )

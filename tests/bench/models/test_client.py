@@ -175,7 +175,8 @@ async def test_a_key_that_an_answer_repeats_goes_no_further() -> None:
 async def test_a_request_is_what_the_api_takes() -> None:
     tools = [b'{"type":"function","function":{"name":"a"}}', b'{"type": "function"}']
     options = {"temperature": 0.0, "max_tokens": 9, "seed": 3}
-    _, _, opened = await ask(say(), options=options, tools=tools, tool_choice="none")
+    given: dict[str, Any] = {"body": options, "headers": {"X-Plan": "basic"}}
+    _, _, opened = await ask(say(), options=given, tools=tools, tool_choice="none")
     (body,), (headers,) = opened.bodies, opened.headers
     assert body == {
         "model": "m",
@@ -186,6 +187,20 @@ async def test_a_request_is_what_the_api_takes() -> None:
     }
     assert headers["authorization"] == f"Bearer {KEY}"
     assert headers["content-type"] == "application/json"
+    assert headers["x-plan"] == "basic"
+
+
+async def test_the_thoughts_of_a_model_are_recorded_and_mask_secrets() -> None:
+    secret = {"headers": {"X-Key": "planted-in-a-header"}}
+    thought = {"reasoning_content": "the header is planted-in-a-header; so 3"}
+    _, record, _ = await ask(say(body=completion("3", **thought)), options=secret)
+    assert record.reasoning == "the header is ***; so 3"
+    pieces = [{"reasoning": "first "}, {"reasoning": "then"}, {"content": "3"}]
+    events: list[Any] = [{"choices": [{"delta": piece}]} for piece in pieces]
+    events.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    parts = [b"data: " + orjson.dumps(event) + b"\n\n" for event in events]
+    _, record, _ = await ask(stream(*parts, b"data: [DONE]\n\n"), options={"stream": True})
+    assert record.reasoning == "first then"
 
 
 async def test_what_is_not_said_is_not_sent() -> None:
