@@ -5,7 +5,7 @@ public evaluator), so that its evaluator reads ours.
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
@@ -117,8 +117,8 @@ class Judgement:
     `kind` is the answer type by the gold answer. `scores` are those of the judge's valid answers
     (FinToolBench's judge is asked three times); `invalid` counts the other answers. `by_metric` has
     the valid scores of a judge that scores several metrics. `extracted` is the answer that a judge
-    read from the agent's text. `tools` are the verdicts on the tools of the last round, and
-    `invalid_tools` counts those on which it was asked for a verdict and gave none. `rounded` counts
+    read from the agent's text. `tools` are the verdicts on the called tools, and `invalid_tools`
+    counts those on which it was asked for a verdict and gave none. `rounded` counts
     scores that were not given as one of those that the kind allows. `model_calls` are the judge's
     own requests to a model, not the agent's.
     """
@@ -240,11 +240,28 @@ class Checkpoint:
     model_calls: list[ModelCallRecord]
 
 
-def is_infrastructure(faults: Collection[str | None]) -> bool:
-    """Whether a round whose calls failed by these faults failed only because of a quota or the
-    gateway, which says nothing about the agent.
+class Failed(Protocol):
+    """What of a failed call says whose fault it was."""
+
+    @property
+    def code(self) -> str | None: ...
+
+    @property
+    def fault(self) -> str | None: ...
+
+
+_NOBODYS = frozenset({"not_subscribed", "circuit_open", "upstream_unreachable"})
+"""Codes of errors of a tool that no choice of an agent could have avoided."""
+
+
+def is_infrastructure(failed: Collection[Failed]) -> bool:
+    """Whether a round in which these calls failed did so only because of a quota, the gateway, a
+    missing subscription, an open breaker or an upstream that can't be reached, which says nothing
+    about the agent.
     """
-    return bool(faults) and {"quota", "gateway"}.issuperset(faults)
+    return bool(failed) and all(
+        call.fault in ("quota", "gateway") or call.code in _NOBODYS for call in failed
+    )
 
 
 def storable(text: str) -> str:

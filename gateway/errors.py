@@ -29,6 +29,7 @@ class ErrorCode(StrEnum):
     QUOTA_EXHAUSTED = "quota_exhausted"
     TIMEOUT = "timeout"
     UPSTREAM_ERROR = "upstream_error"
+    UPSTREAM_UNREACHABLE = "upstream_unreachable"
     UPSTREAM_INVALID = "upstream_invalid"
     UPSTREAM_EMPTY = "upstream_empty"
     NOT_SUBSCRIBED = "not_subscribed"
@@ -68,6 +69,7 @@ _RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
     ErrorCode.QUOTA_EXHAUSTED: (429, "quota", True),
     ErrorCode.TIMEOUT: (504, "tool", True),
     ErrorCode.UPSTREAM_ERROR: (502, "tool", True),
+    ErrorCode.UPSTREAM_UNREACHABLE: (502, "tool", True),
     ErrorCode.UPSTREAM_INVALID: (502, "tool", False),
     ErrorCode.UPSTREAM_EMPTY: (502, "tool", False),
     ErrorCode.NOT_SUBSCRIBED: (502, "tool", False),
@@ -82,7 +84,7 @@ _RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
 
 _FROM_KIND: dict[Kind, ErrorCode] = {
     "timeout": ErrorCode.TIMEOUT,
-    "unreachable": ErrorCode.UPSTREAM_ERROR,
+    "unreachable": ErrorCode.UPSTREAM_UNREACHABLE,
     "unread": ErrorCode.TIMEOUT,
     "dropped": ErrorCode.UPSTREAM_ERROR,
     "status": ErrorCode.UPSTREAM_ERROR,

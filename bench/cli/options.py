@@ -129,6 +129,13 @@ judging = together(
         metavar="NAME=VARIABLE",
         help="A header of these requests, with the value of an environment variable; repeatable.",
     ),
+    click.option(
+        "--judge-protocol",
+        type=click.Choice(["joint", "authors"]),
+        default="joint",
+        show_default=True,
+        help="joint: one request for all decisions. authors: one for each, as theirs.",
+    ),
     click.option("--judge-repeats", type=click.IntRange(1, 1_000), default=3, show_default=True),
     click.option(
         "--max-judge-s",
@@ -137,6 +144,15 @@ judging = together(
         show_default=True,
         help="How long the judge may take for an episode.",
     ),
+)
+
+
+reading = click.option(
+    "--reading",
+    type=click.Choice(["program", "paper"]),
+    default="program",
+    show_default=True,
+    help="What metrics are shown where a paper's text and its authors' program differ.",
 )
 
 
@@ -172,13 +188,16 @@ def judge_settings(options: dict[str, Any], suite: "type[Suite]") -> "JudgeSetti
     model = options.pop("judge_model") or options.get("model")
     own_url, body = options.pop("judge_base_url"), options.pop("judge_body")
     headers = headers_of("--judge-header", options.pop("judge_header"))
+    protocol = options.pop("judge_protocol")
     base_url = own_url or options.get("base_url")
     try:
         if own_url:
             check_url("--judge-base-url", own_url, JUDGE_KEY)
         kind = judge_named(name, suite.judges)
         is_agents = own_url is None
-        return JudgeSettings(kind, model, base_url, repeats, is_agents, wall_s, body, headers)
+        return JudgeSettings(
+            kind, model, base_url, repeats, is_agents, wall_s, body, headers, protocol
+        )
     except (JudgeSettingsError, ValueError) as error:
         raise click.UsageError(str(error)) from error
 

@@ -22,6 +22,7 @@ from bench.cli.options import (
     judge_settings,
     judging,
     pairs,
+    reading,
     share,
     whole,
     with_dataset,
@@ -173,6 +174,7 @@ _limits = together(
     "were changed.",
 )
 @click.option("--plan", "only_plan", is_flag=True, help="Only compute the requests to each host.")
+@reading
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")
 @modes
 @simulation
@@ -219,7 +221,10 @@ def run_suite(context: click.Context, /, **options: Any) -> None:
 
 
 _RATES = ("no_call_rate", "wrong_tool_rate", "bad_arguments_rate")
-_OF_JUDGES = ("judge_model", "judge_base_url", "judge_repeats", "judge_body", "judge_header")
+_OF_JUDGES = (
+    *("judge_model", "judge_base_url", "judge_repeats", "judge_body", "judge_header"),
+    "judge_protocol",
+)
 _FIELDS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "reasoning_effort")
 _OF_MODELS = (*_FIELDS, "body", "header", "stream")
 _OF_SIMULATION = ("seed", "latency_s", "failure_rate", "hang_rate")
@@ -394,7 +399,7 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
         echo_json({**metrics, "digest": about.digest, "snapshot": about.snapshot})
     else:
         with if_seen():
-            report(type(plan.suite), metrics, about)
+            report(type(plan.suite), metrics, about, given.reading)
             closing(about, folder, driver=about.driver)
     if (why := about.gateway_calls.get("no_streams")) is not None and not silent:
         echo(f"finbench: each call was a request of its own, which is slower: {why}", err=True)

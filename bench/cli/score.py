@@ -13,6 +13,7 @@ from bench.cli.options import (
     is_given,
     judge_settings,
     judging,
+    reading,
     suite_in,
     with_dataset,
 )
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     help="Write the verdict on each episode as JSON Lines.",
 )
 @force
+@reading
 @click.option(
     "--intervals",
     is_flag=True,
@@ -145,7 +147,8 @@ async def _score(given: SimpleNamespace) -> int:
     if given.as_json:
         echo_json({**metrics, **facts})
     else:
-        _show(given.kind, metrics, (read and read.about.suite) or given.name, judging)
+        name = (read and read.about.suite) or given.name
+        _show(given.kind, metrics, name, judging, given.reading)
         if facts.get("outcome") == "text":
             echo(given.kind.untyped_note)
         if read is not None:
@@ -163,7 +166,11 @@ async def _score(given: SimpleNamespace) -> int:
 
 
 def _show(
-    suite: "type[Suite]", metrics: dict[str, Any], name: str, judging: "Judging | None"
+    suite: "type[Suite]",
+    metrics: dict[str, Any],
+    name: str,
+    judging: "Judging | None",
+    reading: str,
 ) -> None:
     """Print the metrics as tables."""
     from bench.cli.tables import report
@@ -175,7 +182,7 @@ def _show(
     if judging is not None and judging.failed:
         about |= {"judged": judging.asked, "failed_judgements": judging.failed}
         about["first_errors"] = {"judge": judging.first_error}
-    report(suite, metrics, RunInfo.of(about))
+    report(suite, metrics, RunInfo.of(about), reading)
 
 
 async def _measure(
@@ -204,7 +211,7 @@ async def _measure(
             judge = await parts.enter_async_context(open_judge(given.judge, Catalog.load()))
             if judge is not None and not recorded:
                 suite, most_s = given.kind, given.judge.wall_s
-                judging = Judging(judge, suite.kind_of, suite.scores, most_s)
+                judging = Judging(judge, suite.kind_of, suite.scores_of(judge.name), most_s)
         out = made = items = episodes = None
         records: Iterable[EpisodeRecord | CallRecord]
         if given.is_run:

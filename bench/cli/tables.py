@@ -14,7 +14,7 @@ from bench.metrics.interval import percent
 from bench.runs.about import RunInfo
 from bench.runs.forecast import HostNeed
 from bench.runs.live import add_metrics
-from bench.suites.suite import Suite
+from bench.suites.suite import Suite, read_as
 from manifests.common.console import PlainConsole
 from manifests.common.terminal import echo
 
@@ -43,14 +43,17 @@ _OF_JUDGES = {
 }
 
 
-def report(suite: type[Suite], metrics: dict[str, Any], about: RunInfo) -> None:
-    """The metrics of a finished run."""
+def report(
+    suite: type[Suite], metrics: dict[str, Any], about: RunInfo, reading: str = "program"
+) -> None:
+    """The metrics of a finished run, by one reading of the suite's paper."""
     console = PlainConsole(narrowest=100)
     traffic = metrics["traffic"]
     judge = f", judged by {about.judge}" if about.judge not in ("", "none") else ""
     title = f"{about.suite}: {suite.title} metrics{judge}"
     table = Table("metric", "value", "95 % interval", "what it is", title=title, box=SIMPLE)
-    add_metrics(table, (metric for metric in suite.metrics if metric.name in metrics), metrics)
+    shown = read_as(suite.metrics, reading)
+    add_metrics(table, (metric for metric in shown if metric.name in metrics), metrics)
     console.print(table)
     console.print(suite.summary(metrics))
     if rows := metrics.get("breakdown", {}).get(suite.tabled):

@@ -2,11 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from bench.models.client import ModelClient
 from bench.record import EpisodeRecord, Judgement
 from manifests import Catalog
+
+JudgeProtocol = Literal["joint", "authors"]
+"""How a model is asked: about all that belongs together in one request, or as the suite's authors
+ask, a decision in each request.
+"""
 
 
 class Judge(Protocol):
@@ -27,12 +32,13 @@ class Judge(Protocol):
 @dataclass(frozen=True, slots=True)
 class JudgeParts:
     """What a judge may be made of. `model` is set for judges that need one; they ask it `repeats`
-    times about each answer.
+    times about each answer, by this `protocol`.
     """
 
     catalog: Catalog
     model: ModelClient | None
     repeats: int
+    protocol: JudgeProtocol = "joint"
 
     @property
     def needed_model(self) -> ModelClient:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.environment import JUDGE_KEY, MODEL_KEY
-from bench.judges.judge import Judge, JudgeParts, JudgeType
+from bench.judges.judge import Judge, JudgeParts, JudgeProtocol, JudgeType
 from bench.judges.judging import JUDGE_S
 from bench.models.settings import EndpointKey, check_body, check_headers, key_for
 from bench.own import OwnError, is_own, lacking, load, words_of
@@ -40,6 +40,7 @@ class JudgeSettings:
     wall_s: float = JUDGE_S
     body: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+    protocol: JudgeProtocol = "joint"
 
     def __post_init__(self) -> None:
         if self.needs_model and not (self.model and self.base_url):
@@ -67,7 +68,7 @@ class JudgeSettings:
         if not self.needs_model:
             return {"judge": self.type.name, "judge_s": self.wall_s}
         return {
-            "judge": f"{self.type.name}:{self.model}",
+            "judge": name_of(self.type.name, self.model or "", self.protocol),
             "judge_base_url": (self.base_url or "").rstrip("/"),
             "judge_s": self.wall_s,
             "judge_repeats": self.repeats,
@@ -75,6 +76,11 @@ class JudgeSettings:
             "judge_headers": dict(self.headers),
             "judge_key": self.key.source,
         }
+
+
+def name_of(judge: str, model: str, protocol: JudgeProtocol = "joint") -> str:
+    """The name of a judge that asks a model, in its judgements and in `run.json`."""
+    return f"{judge}{'' if protocol == 'joint' else f'-{protocol}'}:{model}"
 
 
 def judge_named(name: str | None, judges: Sequence[JudgeType]) -> JudgeType | None:
@@ -139,7 +145,7 @@ async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator
             )
             model = await stack.enter_async_context(asked.open(key=settings.key))
         try:
-            judge = kind.make(JudgeParts(catalog, model, settings.repeats))
+            judge = kind.make(JudgeParts(catalog, model, settings.repeats, settings.protocol))
             if isinstance(judge, AbstractAsyncContextManager):
                 await stack.enter_async_context(judge)
             problem = lacking(judge, "judge")

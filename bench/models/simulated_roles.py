@@ -19,7 +19,7 @@ from bench.task import Task, completed
 from manifests import Catalog
 
 PLANNER = "planner"
-JUDGES = ("judge-answer", "judge-tools", "judge-trajectory")
+JUDGES = ("judge-answer", "judge-tools", "judge-match", "judge-trajectory")
 RIGHT = 0.5
 """Share of tasks whose final answer is the gold answer."""
 PAIRED = 0.3
@@ -104,6 +104,8 @@ class Roles:
                 return Said(_json({"score": self._score(_object(asked))}))
             case "judge-tools":
                 return Said(_json({"tools": self._verdicts(_object(asked))}))
+            case "judge-match":
+                return Said(_json({"match": self._match(_object(asked))}))
             case "judge-trajectory":
                 return Said(_json(self._trajectory_scores(_object(asked), asked.prompt)))
             case "constraints":
@@ -185,6 +187,16 @@ class Roles:
             }
             for tool in tools
         ]
+
+    def _match(self, said: Mapping[str, Any]) -> str:
+        """Whether one tag of a tool matches, the same as among all its tags."""
+        tool = said.get("tool")
+        if not isinstance(tool, dict):
+            raise OddRequestError("a judge of a tool needs the tool")
+        tags = {"intent_type": "intent", "regulatory_domains": "domain"}
+        (tag,) = (tags.get(name, name) for name in tool if name not in ("name", "description"))
+        matches = self._share(said.get("question"), tool.get("name"), tag) >= MISMATCH
+        return "yes" if matches else "no"
 
     def _trade(self, said: Mapping[str, Any]) -> dict[str, Any]:
         """A decision: it mostly follows the momentum, and names the first memory of each layer."""

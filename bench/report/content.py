@@ -132,7 +132,7 @@ def _note(metrics: Sequence[Metric]) -> str:
 
 
 def _big_metrics(facts: Facts, metrics: Mapping[str, Any]) -> Iterator[Number]:
-    for metric in facts.suite.metrics:
+    for metric in facts.shown:
         value = metrics.get(metric.name)
         if metric.is_main and value is not None:
             interval = metric.interval_of(metrics) or "no interval"
@@ -163,8 +163,8 @@ def _metrics(metrics: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, ..
     values.
     """
     counts = facts.metrics.own.counts()
-    have_axes = any(metric.axis for metric in facts.suite.metrics)
-    for metric in facts.suite.metrics:
+    have_axes = any(metric.axis for metric in facts.shown)
+    for metric in facts.shown:
         value = metrics.get(metric.name)
         published = (row.get(metric.name) for row in facts.suite.published.values())
         yield (
@@ -182,7 +182,7 @@ def _heat(facts: Facts, breakdown: Mapping[str, Mapping[str, Mapping[str, Any]]]
     every = [row for rows in breakdown.values() for row in rows.values()]
     heads = [
         metric
-        for metric in facts.suite.metrics
+        for metric in facts.shown
         if metric.is_main and any(row.get(metric.name) is not None for row in every)
     ]
     groups = []

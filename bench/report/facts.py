@@ -14,7 +14,7 @@ from bench.record import Ending, EpisodeRecord, ModelCallRecord
 from bench.report.timeline import Timeline
 from bench.report.trajectories import Trajectories
 from bench.runs.metrics import RunMetrics
-from bench.suites.suite import Suite, measure
+from bench.suites.suite import Suite, measure, read_as
 from gateway import CallRecord, ErrorCode
 from gateway.telemetry.quantile import Quantiles
 
@@ -56,6 +56,7 @@ class Facts:
 
     def __init__(self, suite: type[Suite], trajectories: int) -> None:
         self.suite = suite
+        self.shown = read_as(suite.metrics, "program")
         self.metrics = RunMetrics(suite)
         self.timeline = Timeline()
         self.trajectories = Trajectories(trajectories)

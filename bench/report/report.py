@@ -113,7 +113,7 @@ def _figures(facts: Facts) -> dict[str, Markup | None]:
     published = facts.suite.published
     drawn = [
         metric
-        for metric in facts.suite.metrics
+        for metric in facts.shown
         if metric.is_bounded
         and (metric.is_main or any(metric.name in row for row in published.values()))
     ]

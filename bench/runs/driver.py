@@ -188,7 +188,9 @@ class Driver:
         self._starts = AsyncLimiter(max(starts_per_s / 100, 1), max(0.01, 1 / starts_per_s))
         self._offer = offer
         self._judging = (
-            None if judge is None else Judging(judge, suite.kind_of, suite.scores, judge_s)
+            None
+            if judge is None
+            else Judging(judge, suite.kind_of, suite.scores_of(judge.name), judge_s)
         )
         self._host: asyncio.Task[None] | None = None
         self._withheld = withheld

@@ -73,6 +73,7 @@ class _Made:
     step: int
     ok: bool
     fault: str | None
+    code: str | None = None
 
 
 @dataclass(slots=True)
@@ -293,7 +294,7 @@ def _is_infrastructure(record: _Episode) -> bool:
     if record.ending == Ending.MODEL_ERROR:
         return True
     last = max((call.step for call in record.tool_calls), default=0)
-    failed = [c.fault for c in record.tool_calls if c.step == last and not c.ok]
+    failed = [c for c in record.tool_calls if c.step == last and not c.ok]
     return is_infrastructure(failed)
 
 

@@ -66,7 +66,8 @@ class Metric:
     in a report, `text` describes it, `source` says where its formula is, and `better` which
     direction is better. `axis` is the heading under which it is shown. Metrics with `is_main` are
     shown during a run, and large in its report; those with `in_line` also where a run can only
-    print lines. Those with `is_judged` need a judge.
+    print lines. Those with `is_judged` need a judge. One that reads `instead_of` another as the
+    paper's text does, where the authors' program differs, is shown in its place if it is asked for.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Metric:
     is_main: bool = True
     in_line: bool = False
     is_judged: bool = False
+    instead_of: str = ""
     axis: str = ""
     low: float = 0.0
     high: float = 1.0
@@ -111,6 +113,16 @@ class Metric:
         if not self.is_bounded:
             return 0.5 + atan(value) / pi
         return (value - self.low) / (self.high - self.low)
+
+
+def read_as(metrics: Sequence[Metric], reading: str) -> list[Metric]:
+    """The metrics by a reading of the paper: `program` is that of the authors' program, `paper`
+    that of their text, where the two differ.
+    """
+    if reading == "program":
+        return [metric for metric in metrics if not metric.instead_of]
+    of_text = {metric.instead_of: metric for metric in metrics if metric.instead_of}
+    return [of_text.get(one.name, one) for one in metrics if not one.instead_of]
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +359,11 @@ class Suite(ABC):
         may read files.
         """
         return {}
+
+    @classmethod
+    def scores_of(cls, judge: str) -> Sequence[float]:  # noqa: ARG003 - for overriding suites
+        """The scores that a judge of this name may give."""
+        return cls.scores
 
     @classmethod
     def kind_of(cls, record: EpisodeRecord) -> str:  # noqa: ARG003

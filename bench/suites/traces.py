@@ -8,7 +8,7 @@ can't read is an error that names its place.
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,11 @@ def failed_by_text(output: str | dict[str, Any]) -> bool:
     return "error" in text or "exception" in text or "traceback" in text
 
 
-def read_trace(file: Path, scores: Collection[float] = ()) -> Iterator[Traced]:
-    """The episodes of a file, in order. Recorded scores are to be among `scores`, if there are any.
+def read_trace(
+    file: Path, scores_of: Callable[[str], Collection[float]] = lambda _: ()
+) -> Iterator[Traced]:
+    """The episodes of a file, in order. Recorded scores are to be among those that their judge may
+    give (`scores_of`), if there are any.
     Raises `TraceFormatError`, and `IncompleteLineError` after all episodes.
 
     A line without an `id` takes its place in the file, from 0, as id. Lines with one id are repeats
@@ -51,6 +54,7 @@ def read_trace(file: Path, scores: Collection[float] = ()) -> Iterator[Traced]:
     def read(value: Any, line: Line) -> Traced:
         traced = read_episode(value, str(line.number - 1), seen)
         judgement = traced.record.judgement
+        scores = scores_of(judgement.judge) if judgement else ()
         for score in judgement.scores if judgement else ():
             if scores and score not in scores:
                 raise ValueError(f"judgement.scores: {score} is none of {tuple(scores)}")

@@ -13,20 +13,29 @@ had a verdict is eligible and not marked. So rules that often can't tell give a 
 `verdicts` in the result says in how many episodes there was a verdict. Where no episode has one, a
 rate is undefined.
 
-A metric over no episodes is None. Each has its 95 % interval over tasks (`OverTasks`).
+Where the paper's text and its program differ, `_paper` variants follow the text (its appendix on
+metrics): an execution succeeds if its last call does, whatever calls of the same round did; CER is
+0 where nothing was invoked; SoftScore is over all episodes, in which a score that is missing counts
+as 0, and CSS is SoftScore by TESR; TMR, IMR and DMR count a mismatch in any call of the episode.
+
+A metric over no episodes is None. Each has its 95 % interval over tasks (`OverTasks`), but for
+CSS_paper, which is no mean.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bench.metrics.interval import DIGITS, ONE, OverTasks, rounded
 from bench.metrics.mergeable import Mergeable
-from bench.record import Ending, EpisodeRecord, Judgement, ToolCallRecord, is_infrastructure
+from bench.record import Ending, EpisodeRecord, ToolCallRecord, ToolVerdict, is_infrastructure
 from bench.suites.traces import failed_by_text
 
 NOT_JUDGED, NO_VERDICT, MATCH, MISMATCH = -2, -1, 0, 1
+
+SCALE = 1_000
+"""The parts of which a score of 1 consists."""
 
 _NO_SCORE = (0, 0)
 _NO_MARKS = (NOT_JUDGED, NOT_JUDGED, NOT_JUDGED)
@@ -39,12 +48,15 @@ class EpisodeOutcome(NamedTuple):
     `invoked`: the episode has at least one call. `passed`: it has no episode error, at least one
     call, and no failed call in the last round (the highest `step`). The typed outcome of a call
     says whether it failed; `passed_text` guesses that from the output, as the public evaluator
-    does. `infrastructure`: only a quota, the gateway or the model's endpoint made it fail.
+    does. `infrastructure`: only what is nobody's choice (`is_infrastructure`), or the
+    model's endpoint, made it fail.
 
-    `score` is the sum of its valid scores, in halves, and their number. `marks` are for timeliness,
-    intent and domain: MISMATCH where a tool of the last round mismatched, MATCH where all judged
-    tools matched, NO_VERDICT where the judge gave no verdict on any tool, NOT_JUDGED where there
-    was no judgement or no call.
+    `score` is the sum of its valid scores, in parts of `SCALE`, and their number; `missing` is the
+    number of scores that were asked for and not given. `marks` are for timeliness, intent and
+    domain: MISMATCH where a tool of the last round mismatched, MATCH where all judged tools
+    matched, NO_VERDICT where the judge gave no verdict on any tool, NOT_JUDGED where there was no
+    judgement or no call. `any_marks` are the same over all calls, and `last_ok` says whether the
+    last one succeeded.
     """
 
     invoked: bool
@@ -54,6 +66,10 @@ class EpisodeOutcome(NamedTuple):
     infrastructure: bool
     score: tuple[int, int]
     marks: tuple[int, int, int]
+    missing: int = 0
+    any_marks: tuple[int, int, int] = _NO_MARKS
+    last_ok: bool = False
+    is_judged: bool = False
 
     @classmethod
     def of(
@@ -66,21 +82,38 @@ class EpisodeOutcome(NamedTuple):
         if error:
             infrastructure = record.ending == Ending.MODEL_ERROR
         elif final:
-            failed = [call.fault for call in final if not call.ok]
+            failed = [call for call in final if not call.ok]
             passed, infrastructure = not failed, is_infrastructure(failed)
             passed_text = not any(failed_by_text(call.output) for call in final)
-        score, marks = _NO_SCORE, _NO_MARKS
-        if (judgement := record.judgement) is not None:
+        score, marks, any_marks, missing = _NO_SCORE, _NO_MARKS, _NO_MARKS, 0
+        judgement = record.judgement
+        if judgement is not None:
+            missing = judgement.invalid
             if judgement.scores:
-                score = round(2 * sum(judgement.scores)), len(judgement.scores)
+                score = round(SCALE * sum(judgement.scores)), len(judgement.scores)
             if final:
-                marks = _marks(judgement)
-        return cls(bool(final), error, passed, passed_text, infrastructure, score, marks)
+                any_marks = _marks(judgement.tools)
+                before = {call.tool_name for call in record.agent_calls}
+                before.difference_update(call.tool_name for call in final)
+                marks = _marks(tool for tool in judgement.tools if tool.tool not in before)
+        return cls(
+            bool(final),
+            error,
+            passed,
+            passed_text,
+            infrastructure,
+            score,
+            marks,
+            missing,
+            any_marks,
+            last_ok=bool(final) and not error and final[-1].ok,
+            is_judged=judgement is not None,
+        )
 
 
-def _marks(judgement: Judgement) -> tuple[int, int, int]:
+def _marks(tools: Iterable[ToolVerdict]) -> tuple[int, int, int]:
     timeliness = intent = domain = NO_VERDICT
-    for tool in judgement.tools:  # one mismatch marks the question, so the greatest counts
+    for tool in tools:  # one mismatch marks the question, so the greatest counts
         if tool.timeliness is not None and timeliness != MISMATCH:
             timeliness = MATCH if tool.timeliness else MISMATCH
         if tool.intent is not None and intent != MISMATCH:
@@ -90,10 +123,14 @@ def _marks(judgement: Judgement) -> tuple[int, int, int]:
     return timeliness, intent, domain
 
 
-CAPABILITY = ("TIR", "TESR", "CER", "TESR_net", "CER_net", "TESR_text", "CER_text")
-JUDGED = ("SoftScore", "CSS")
+CAPABILITY = (
+    *("TIR", "TESR", "CER", "TESR_net", "CER_net", "TESR_text", "CER_text"),
+    *("TESR_paper", "CER_paper"),
+)
+JUDGED = ("SoftScore", "CSS", "SoftScore_paper")
 MARKS = ("TMR", "IMR", "DMR")
-NAMES = (*CAPABILITY, *JUDGED, *MARKS)
+ANY_MARKS = ("TMR_paper", "IMR_paper", "DMR_paper")
+NAMES = (*CAPABILITY, *JUDGED, *MARKS, *ANY_MARKS)
 
 Outcomes = Counter[EpisodeOutcome]
 
@@ -108,13 +145,18 @@ def ratios(outcome: EpisodeOutcome) -> tuple[tuple[int, int], ...]:
     """What an episode adds to the part and the whole of each metric, in the order of `NAMES`."""
     invoked, passed = int(outcome.invoked), int(outcome.passed)
     text, net = int(outcome.passed_text), int(not outcome.infrastructure)
-    halves, scores = outcome.score
-    score = (round(ONE * halves / (2 * scores)), ONE) if scores else (0, 0)
-    marks = ((int(mark == MISMATCH), int(mark >= NO_VERDICT)) for mark in outcome.marks)
+    part, scores = outcome.score
+    score = (round(ONE * part / (SCALE * scores)), ONE) if scores else (0, 0)
+    asked = scores + outcome.missing
+    over_all = (round(ONE * part / (SCALE * asked)) if asked else 0, ONE * outcome.is_judged)
+    last = int(outcome.last_ok)
+    both = (*outcome.marks, *outcome.any_marks)
+    marks = ((int(mark == MISMATCH), int(mark >= NO_VERDICT)) for mark in both)
     return (
         *((invoked, 1), (passed, 1), (passed, invoked)),
         *((passed, net), (passed, net * invoked), (text, 1), (text, invoked)),
-        *(score, score if outcome.passed else (0, 0)),
+        *((last, 1), (last, invoked)),
+        *(score, score if outcome.passed else (0, 0), over_all),
         *marks,
     )
 
@@ -138,16 +180,22 @@ def shares(outcomes: Outcomes) -> dict[str, tuple[int, int]]:
 def verdicts_of(outcomes: Outcomes) -> dict[str, int]:
     """In how many episodes at least one tool has a verdict, by dimension."""
     return {
-        name: sum(n for outcome, n in outcomes.items() if outcome.marks[place] >= MATCH)
-        for place, name in enumerate(MARKS)
+        name: sum(n for outcome, n in outcomes.items() if getattr(outcome, of)[place] >= MATCH)
+        for names, of in ((MARKS, "marks"), (ANY_MARKS, "any_marks"))
+        for place, name in enumerate(names)
     }
 
 
 def figures(outcomes: Outcomes) -> dict[str, float | None]:
-    return {
+    found = {
         name: round(part / whole, DIGITS) if whole else None
         for name, (part, whole) in shares(outcomes).items()
     }
+    if outcomes and found["CER_paper"] is None:
+        found["CER_paper"] = 0.0
+    soft, tesr = found["SoftScore_paper"], found["TESR_paper"]
+    ratio = None if soft is None else round(soft / tesr, DIGITS) if tesr else 0.0
+    return {**found, "CSS_paper": ratio}
 
 
 class _Tasks:
@@ -231,8 +279,11 @@ class FinToolBenchMetrics(Mergeable):
                 sums = [(n * part, n * whole) for (part, whole), (_, n) in counted]
                 one.count(sum(part for part, _ in sums), sum(whole for _, whole in sums), times)
         return {
-            name: None if found[name] is None else rounded(one.interval())
-            for name, one in zip(NAMES, over, strict=True)
+            **{
+                name: None if found[name] is None else rounded(one.interval())
+                for name, one in zip(NAMES, over, strict=True)
+            },
+            "CSS_paper": None,
         }
 
     def _denominators(self) -> dict[str, int]:
@@ -259,7 +310,7 @@ class FinToolBenchMetrics(Mergeable):
             **self._odd,
             "eligible": {name: of[name][1] for name in MARKS},
             "marked": {name: of[name][0] for name in MARKS},
-            "verdicts": verdicts_of(self._all),
+            "verdicts": {name: n for name, n in verdicts_of(self._all).items() if name in MARKS},
             "kinds": kinds,
         }
 
@@ -274,7 +325,8 @@ class FinToolBenchMetrics(Mergeable):
     def counts(self) -> Mapping[str, str]:
         of, over, verdicts = shares(self._all), self._denominators(), verdicts_of(self._all)
         episodes = self._all.total()
-        counts = {name: f"{of[name][0]:,} of {of[name][1]:,}" for name in (*CAPABILITY, *MARKS)}
+        names = (*CAPABILITY, *MARKS, *ANY_MARKS)
+        counts = {name: f"{of[name][0]:,} of {of[name][1]:,}" for name in names}
         counts["SoftScore"] = f"{over['SoftScore']:,} of {episodes:,}"
         if over["CSS"]:
             counts["CSS"] = f"{over['CSS']:,} of {episodes:,}"
@@ -294,7 +346,7 @@ def _scored(outcomes: Outcomes) -> int:
 def _row(outcomes: Outcomes) -> dict[str, Any]:
     """The figures of a group."""
     found = figures(outcomes)
-    names = ("TIR", "TESR", "CER", *JUDGED, *MARKS)
+    names = ("TIR", "TESR", "CER", "SoftScore", "CSS", *MARKS)
     return {
         "episodes": outcomes.total(),
         "invoked": sum(n for outcome, n in outcomes.items() if outcome.invoked),

@@ -33,7 +33,7 @@ class RulesJudge:
         score = score_of(kind, record.ground_truth, record.execution_result, record.question)
         if score is not None:
             judgement.scores.append(score)
-        for name in dict.fromkeys(call.tool_name for call in record.last_round):
+        for name in dict.fromkeys(call.tool_name for call in record.agent_calls):
             tool = self._catalog.get(name)
             if tool is not None:
                 judgement.tools.append(verdict_on(tool, needs_of(record.question)))

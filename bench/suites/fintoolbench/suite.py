@@ -1,6 +1,7 @@
 """The suite FinToolBench (arXiv 2603.08262), and labelled tasks of any source with its metrics."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -17,6 +18,7 @@ from bench.suites.fintoolbench.metrics import (
     MATCH,
     MISMATCH,
     NO_VERDICT,
+    SCALE,
     EpisodeOutcome,
     FinToolBenchMetrics,
 )
@@ -69,9 +71,18 @@ def read_task(line: bytes, number: int) -> Task:
 
 _PAPER = "arXiv 2603.08262, section 4, as its public evaluator counts"
 _OURS = "ours: what the infrastructure failed says nothing about an agent"
-_NET = "without faults of quota, gateway and model"
+_NET = "without what is nobody's choice"
 _TEXT = "by words in the output"
 _MISMATCHED = "mismatched, of judged episodes with a call"
+_ANY = "mismatched in any call, of judged episodes with a call"
+
+
+def _text(name: str, text: str, label: str = "", **more: Any) -> Metric:
+    """A metric as the paper's text defines it, where its program computes another."""
+    given: dict[str, Any] = {"is_main": False, "is_judged": True, **more}
+    source = "arXiv 2603.08262, appendix on metrics"
+    label = label or f"{name}, text"
+    return Metric(f"{name}_paper", text, source, label, instead_of=name, **given)
 
 
 class LabelledTasks(Suite):
@@ -91,15 +102,23 @@ class LabelledTasks(Suite):
         Metric("TMR", f"timeliness {_MISMATCHED}", _PAPER, better="less", is_judged=True),
         Metric("IMR", f"intent {_MISMATCHED}", _PAPER, better="less", is_judged=True),
         Metric("DMR", f"domain {_MISMATCHED}", _PAPER, better="less", is_judged=True),
+        _text("TESR", "the last call succeeded, of all episodes", is_judged=False),
+        _text("CER", "the same, of those that invoked; 0 if none did", is_judged=False),
+        _text("SoftScore", "mean score over all episodes, unjudged ones 0", "Soft score, text"),
+        _text("CSS", "SoftScore by TESR, both by the text", high=inf),
+        _text("TMR", f"timeliness {_ANY}", better="less"),
+        _text("IMR", f"intent {_ANY}", better="less"),
+        _text("DMR", f"domain {_ANY}", better="less"),
     )
     metrics_note = (
         "TIR: invoked a tool, of all episodes. TESR: passed, of all: ended without an error of the "
         "episode and with no failed call in the last round. CER: passed, of those that invoked. "
-        "Net: without episodes that failed through nobody but a quota, the gateway or the model's "
-        "endpoint. Text rule: words in the output mark a call as failed. Soft score: mean "
-        "score of the judged answers; CSS: the same over those that passed. TMR, IMR, DMR: "
-        "episodes in which a tool of the last round mismatched in timeliness, intent or domain, of "
-        "the judged ones with a call; lower is better."
+        "Net: without episodes that failed only through a quota, the gateway, a missing "
+        "subscription, an open breaker, an upstream that can't be reached, or the model's "
+        "endpoint. Text rule: words in the output mark a call as failed. Soft score: mean score of "
+        "the judged answers; CSS: the same over those that passed. TMR, IMR, DMR: episodes in "
+        "which a tool of the last round mismatched in timeliness, intent or domain, of the judged "
+        "ones with a call; lower is better."
     )
     measures = (
         Measure("TESR", test=True, net=True),
@@ -116,7 +135,9 @@ class LabelledTasks(Suite):
         JudgeType(
             "llm",
             "a model is asked",
-            lambda parts: LlmJudge(parts.needed_model, parts.catalog, repeats=parts.repeats),
+            lambda parts: LlmJudge(
+                parts.needed_model, parts.catalog, repeats=parts.repeats, protocol=parts.protocol
+            ),
             needs_model=True,
         ),
     )
@@ -138,14 +159,14 @@ class LabelledTasks(Suite):
     @classmethod
     def measured(cls, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> Measured:
         outcome = EpisodeOutcome.of(record, last_round)
-        halves, scores = outcome.score
+        part, scores = outcome.score
         timeliness, intent, domain = (
             float(mark == MISMATCH) if mark >= MATCH else None for mark in outcome.marks
         )
         figures = {
             "TESR": float(outcome.passed),
             "TIR": float(outcome.invoked),
-            "SoftScore": halves / 2 / scores if scores else None,
+            "SoftScore": part / SCALE / scores if scores else None,
             "TMR": timeliness,
             "IMR": intent,
             "DMR": domain,
@@ -154,6 +175,10 @@ class LabelledTasks(Suite):
             name for name, mark in zip(MARKS, outcome.marks, strict=True) if mark == NO_VERDICT
         ]
         return Measured(outcome.passed, figures, outcome.infrastructure, unmarked)
+
+    @classmethod
+    def scores_of(cls, judge: str) -> Sequence[float]:
+        return () if judge.startswith("llm-authors:") else cls.scores
 
     @classmethod
     def kind_of(cls, record: EpisodeRecord) -> str:
@@ -169,7 +194,7 @@ class LabelledTasks(Suite):
 
     @classmethod
     def read_traces(cls, file: Path) -> Iterator[Traced]:
-        return read_trace(file, cls.scores)
+        return read_trace(file, cls.scores_of)
 
 
 class FinToolBench(LabelledTasks):

@@ -1,15 +1,18 @@
-"""The judge that asks a model about a whole trajectory, several times, by six rubrics.
+"""The judge that asks a model about a whole trajectory, several times, by six rubrics: in one
+request for all of them, or by the protocol `authors` in a request for each.
 
 The paper (arXiv 2604.10015) names the metrics and the scale from 1 to 5; the words are ours. The
 first line of the prompt names the task, so that a simulated endpoint knows what is requested.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import orjson
 
+from bench.judges.judge import JudgeProtocol
+from bench.judges.registry import name_of
 from bench.judges.reply import ask, object_with
 from bench.models.client import ModelClient
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord
@@ -33,7 +36,7 @@ dates, and plain about its limits. 3: usable with gaps. 1: wrong, empty or misle
 }
 """By metric, what is judged on the scale from 1 to 5."""
 
-JUDGE_TRAJECTORY: Final = """TASK: judge-trajectory
+_PROMPT: Final = """TASK: judge-trajectory
 You judge how an agent worked on a question about finance. You are given a JSON object with "query",
 "reference" (what a right answer says), "gold" (calls that solve the task; other ways may be as
 good), "steps" (the agent's calls with their arguments and what it read of their outputs) and
@@ -42,11 +45,18 @@ good), "steps" (the agent's calls with their arguments and what it read of their
 Give each of these a whole number from 1 to 5:
 {rubrics}
 
-Reply with one JSON object and nothing else: {{{fields}}}""".format(
-    rubrics="\n".join(f'- "{name}": {text}' for name, text in RUBRICS.items()),
-    fields=", ".join(f'"{name}": N' for name in RUBRICS),
-)
+Reply with one JSON object and nothing else: {{{fields}}}"""
 
+
+def prompt_for(names: Collection[str]) -> str:
+    """The prompt that asks for scores by these rubrics."""
+    return _PROMPT.format(
+        rubrics="\n".join(f'- "{name}": {RUBRICS[name]}' for name in names),
+        fields=", ".join(f'"{name}": N' for name in names),
+    )
+
+
+JUDGE_TRAJECTORY: Final = prompt_for(RUBRICS)
 
 STEPS = 100
 """The most calls of a trajectory that the judge is shown: the first and the last ones."""
@@ -63,8 +73,13 @@ _SCALE = (1, 2, 3, 4, 5)
 class TrajectoryJudge:
     """Asks one model, `repeats` times about each trajectory. Serves many episodes at once."""
 
-    def __init__(self, model: ModelClient, *, repeats: int) -> None:
-        self.name = f"llm:{model.model}"
+    def __init__(
+        self, model: ModelClient, *, repeats: int, protocol: JudgeProtocol = "joint"
+    ) -> None:
+        self.name = name_of("llm", model.model, protocol)
+        self._asked: list[Collection[str]] = (
+            [[name] for name in RUBRICS] if protocol == "authors" else [RUBRICS]
+        )
         self._model = model
         self._repeats = repeats
 
@@ -72,8 +87,9 @@ class TrajectoryJudge:
         """Valid scores by rubric; every other one that was asked for counts as invalid."""
         asked: list[ModelCallRecord] = []
         about = _about(record)
+        prompts = [prompt_for(names) for names in self._asked] * self._repeats
         replies = await asyncio.gather(
-            *(ask(self._model, JUDGE_TRAJECTORY, about, asked) for _ in range(self._repeats))
+            *(ask(self._model, prompt, about, asked) for prompt in prompts)
         )
         scores: dict[str, list[float]] = {name: [] for name in RUBRICS}
         for reply in replies:

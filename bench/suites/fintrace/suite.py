@@ -114,7 +114,9 @@ class FinTrace(Suite):
         JudgeType(
             "llm",
             "a model is asked, by rubrics",
-            lambda parts: TrajectoryJudge(parts.needed_model, repeats=parts.repeats),
+            lambda parts: TrajectoryJudge(
+                parts.needed_model, repeats=parts.repeats, protocol=parts.protocol
+            ),
             needs_model=True,
         ),
     )
@@ -156,7 +158,7 @@ class FinTrace(Suite):
         answered = record.error is None and bool(record.execution_result.strip())
         passed = answered and recall == 1
         figures["all_gold_called"] = None if recall is None else float(passed)
-        failed = [call.fault for call in last_round if not call.ok]
+        failed = [call for call in last_round if not call.ok]
         infrastructure = not passed and (
             record.ending == Ending.MODEL_ERROR
             or (record.error is None and is_infrastructure(failed))

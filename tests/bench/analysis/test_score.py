@@ -154,7 +154,9 @@ def test_a_suite_fills_in_what_a_trace_lacks() -> None:
 def test_a_figure_says_over_how_many_episodes_it_is() -> None:
     assert scored(wrote("trace.jsonl", TRACE))["denominators"] == {
         **dict.fromkeys(("TIR", "TESR", "TESR_net", "TESR_text"), 7),
-        **dict.fromkeys(("CER", "CER_net", "CER_text", "TMR", "IMR", "DMR"), 6),
+        **dict.fromkeys(("TESR_paper", "SoftScore_paper"), 7),
+        **dict.fromkeys(("CER", "CER_net", "CER_text", "CER_paper"), 6),
+        **dict.fromkeys(("TMR", "IMR", "DMR", "TMR_paper", "IMR_paper", "DMR_paper"), 6),
         "SoftScore": 5,
         "CSS": 2,
     }
@@ -296,7 +298,7 @@ async def test_a_model_judges_a_trace_anew() -> None:
     assert (figures["TMR"], figures["IMR"], figures["DMR"]) == (0.0, 0.0, 0.833333)
     assert figures["judged"]["eligible"] == {"TMR": 6, "IMR": 6, "DMR": 6}
     assert figures["judged"]["verdicts"] == {"TMR": 5, "IMR": 5, "DMR": 5}, "one tool has no tags"
-    assert len(played.asides) == 6 * 2 + 5
+    assert len(played.asides) == 6 * 2 + 6
     assert (figures["judged"]["rounded"], figures["judged"]["invalid_tools"]) == (5 * 2, 0)
 
 
@@ -314,7 +316,7 @@ async def test_a_judge_that_answers_but_never_scores_has_failed() -> None:
         )
     assert done.returncode == 1
     assert "18 answers of the judge were no scores" in done.stdout
-    assert "6 tools got no verdict from the judge" in done.stdout
+    assert "7 tools got no verdict from the judge" in done.stdout
     assert "the judge failed on 6 of 6 episodes" in done.stdout
     assert "the judge failed in all 6 episodes; the first: none of its 3 answers" in done.stderr
 

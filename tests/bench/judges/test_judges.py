@@ -314,13 +314,13 @@ async def test_tags_are_held_against_the_words_of_the_question(
     catalog: Catalog, question: str, tool: str, verdict: tuple[bool | None, ...]
 ) -> None:
     judgement = await RulesJudge(catalog).judge(episode(tool, question=question))
-    assert judgement.tools == [ToolVerdict(tool, *verdict)]
+    assert judgement.tools[1:] == [ToolVerdict(tool, *verdict)], "after that on the first round"
 
 
-async def test_tools_of_the_last_round_are_judged_that_have_tags(catalog: Catalog) -> None:
+async def test_called_tools_are_judged_that_have_tags(catalog: Catalog) -> None:
     judge = RulesJudge(catalog)
     seen = await judge.judge(episode("article_epu_index", "no_such_tool", "article_epu_index"))
-    assert [tool.tool for tool in seen.tools] == ["article_epu_index"]
+    assert [tool.tool for tool in seen.tools] == ["get_coin", "article_epu_index"]
     assert (await judge.judge(episode())).tools == []
 
 
@@ -435,11 +435,41 @@ async def test_a_model_is_asked_as_often_as_told_and_once_about_tools(catalog: C
     assert answers == [{"question": "Q?", "gold": "yes", "answer": "yes!", "kind": "free_text"}] * 3
     (tools,) = [json.loads(user) for system, user in told if "judge-tools" in system]
     assert tools["question"] == "Q?"
-    (tool,) = tools["tools"]
+    _, tool = tools["tools"]
     assert tool["regulatory_domains"] == ["macro", "economic_policy"]
     assert set(tool) == {
         *("name", "description", "timeliness", "intent_type", "regulatory_domains")
     }
+
+
+async def test_by_the_authors_protocol_each_tool_and_dimension_is_decided_alone(
+    catalog: Catalog,
+) -> None:
+    record = episode("article_epu_index", question="Q?", gold="yes", answer="yes!")
+    answers = {"get_coin": ("yes", "no", "?"), "article_epu_index": ("YES", "yes", "maybe")}
+    tags = ("timeliness", "intent_type", "regulatory_domains")
+
+    async def match(body: dict[str, Any]) -> dict[str, Any]:
+        asked = json.loads(body["messages"][1]["content"])["tool"]
+        (place,) = (place for place, tag in enumerate(tags) if tag in asked)
+        return says(json.dumps({"match": answers[asked["name"]][place], "reason": "so"}))
+
+    async with playing() as played:
+        played.aside = {
+            "judge-answer": scoring('{"score": 0.7}', '{"score": 3}', '{"score": "much"}'),
+            "judge-match": match,
+        }
+        async with opened(played, retries=0) as model:
+            judge = LlmJudge(model, catalog, repeats=3, protocol="authors")
+            judgement = await judge.judge(record)
+    assert judgement.judge == "llm-authors:played"
+    assert sorted(judgement.scores) == [0.7, 1.0], "as given, clamped"
+    assert judgement.invalid == 1
+    assert judgement.tools == [
+        ToolVerdict("get_coin", True, False, None),
+        ToolVerdict("article_epu_index", True, True, None),
+    ]
+    assert len(judgement.model_calls) == 3 + 2 * 3
 
 
 async def test_invalid_replies_and_failures_are_counted_and_never_raised(catalog: Catalog) -> None:
@@ -460,7 +490,9 @@ async def test_invalid_replies_and_failures_are_counted_and_never_raised(catalog
 
 async def test_nothing_is_asked_where_nothing_can_be_judged(catalog: Catalog) -> None:
     async with playing() as played:
-        for record in (episode(), episode("no_such_tool")):
+        unknown = episode("no_such_tool")
+        del unknown.tool_calls[0]
+        for record in (episode(), unknown):
             judgement = await judged(played, catalog, record)
             assert (judgement.kind, judgement.scores, judgement.invalid) == ("none", [], 0)
             assert judgement.tools == []

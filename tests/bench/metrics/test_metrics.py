@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -72,6 +73,28 @@ def test_an_episode_counts_as_the_papers_rules_say(
 ) -> None:
     found = measured(record)
     assert (found["invoked"], found["passed"], found["TESR_text"]) == (invoked, passed, passed_text)
+
+
+def test_the_papers_text_and_its_program_read_an_episode_differently() -> None:
+    failed: dict[str, Any] = {"ok": False, "output": ERROR}
+    one_of_two = episode(made(1, **failed), made(1))  # in one round, the last one succeeded
+    late = [ToolVerdict("a", False, True, True), ToolVerdict("b", True, True, True)]
+    earlier = episode(replace(made(1), tool_name="a"), replace(made(2), tool_name="b"))
+    judgement = Judgement("llm:m", "free_text", [1.0, 0.5], 1, late)
+    found = measured(one_of_two, replace(earlier, judgement=judgement))
+    assert (found["TESR"], found["TESR_paper"]) == (0.5, 1.0)
+    assert (found["SoftScore"], found["SoftScore_paper"]) == (0.75, 0.5), "a third score is missing"
+    assert (found["CSS"], found["CSS_paper"]) == (0.75, 0.5)
+    assert (found["TMR"], found["TMR_paper"]) == (0.0, 1.0)
+    idle = measured(episode())
+    assert (idle["CER"], idle["CER_paper"]) == (None, 0.0)
+
+
+def test_what_is_nobodys_choice_is_left_out_of_net_rates() -> None:
+    codes = ("not_subscribed", "circuit_open", "upstream_unreachable", "upstream_error")
+    failed = [replace(made(1, ok=False, output=ERROR), code=code, fault="tool") for code in codes]
+    found = measured(episode(made(1)), *map(episode, failed))
+    assert (found["TESR"], found["TESR_net"], found["CER_net"]) == (0.2, 0.5, 0.5)
 
 
 def test_rates_are_over_the_right_whole_and_undefined_over_nothing() -> None:
@@ -430,7 +453,7 @@ def test_groups_add_up_to_the_whole_and_rates_stay_within_bounds(
             assert sum(group[name] for group in groups.values()) == result[name]
     for name, interval in result["intervals"].items():
         rate = result[name]
-        assert (rate is None) or 0 <= rate <= 1
+        assert (rate is None) or 0 <= rate <= (inf if name == "CSS_paper" else 1)
         if interval is not None:
             assert 0 <= interval[0] <= rate + 1e-6
             assert rate - 1e-6 <= interval[1] <= 1

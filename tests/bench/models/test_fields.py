@@ -38,8 +38,10 @@ def recorded(name: str) -> Any:
     ("suite", "options"),
     [
         ("starter", ("--agent", "fatr", "--judge", "llm")),
+        ("starter", ("--agent", "llm", "--judge", "llm", "--judge-protocol", "authors")),
         ("finova-sample", ("--agent", "llm")),
         ("fintrace-sample", ("--agent", "llm", "--judge", "llm")),
+        ("fintrace-sample", ("--agent", "llm", "--judge", "llm", "--judge-protocol", "authors")),
         ("investorbench", ("--agent", "finmem", "--dataset", "market")),
     ],
 )

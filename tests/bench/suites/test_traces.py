@@ -225,10 +225,10 @@ def test_a_score_that_metrics_can_not_count_is_named(tmp_path: Path) -> None:
     for score, fits in ((0.5, True), (0.7, False), (7, False), (float("nan"), False)):
         file = written(tmp_path, {**ours, "judgement": {**ours["judgement"], "scores": [score]}})
         if fits:
-            assert len(list(read_trace(file, (0, 0.5, 1)))) == 1
+            assert len(list(read_trace(file, lambda _: (0, 0.5, 1)))) == 1
         else:
             with pytest.raises(TraceFormatError, match=r"jsonl:1: judgement\.scores(\.0)?: "):
-                list(read_trace(file, (0, 0.5, 1)))
+                list(read_trace(file, lambda _: (0, 0.5, 1)))
 
 
 def test_a_torn_last_line_is_told_after_the_others(tmp_path: Path) -> None:

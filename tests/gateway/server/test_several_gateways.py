@@ -121,7 +121,7 @@ async def test_an_emptied_redis_ends_no_session(
         await until(lambda: one.answers.store and not one.answers.store.is_away)
         early = await act(one, "observe", session=session)
         assert early.error is not None
-        assert early.error.code is ErrorCode.UPSTREAM_ERROR
+        assert early.error.code is ErrorCode.UPSTREAM_UNREACHABLE
         relay.open.set()
         async with asyncio.timeout(PATIENCE_S):
             soon = CallContext(deadline_s=2)  # a message may be lost with its connection

@@ -48,8 +48,8 @@ MATRIX: dict[Fault, tuple[str, str, int]] = {
     Fault.KEY_REFUSED: ("not_configured", "gateway", 1),
     Fault.NOT_SUBSCRIBED: ("not_subscribed", "tool", 1),
     Fault.NOT_FOUND: ("upstream_error", "tool", 1),
-    Fault.RESET: ("upstream_error", "tool", 3),
-    Fault.RESET_IN_BODY: ("upstream_error", "tool", 3),
+    Fault.RESET: ("upstream_unreachable", "tool", 3),
+    Fault.RESET_IN_BODY: ("upstream_unreachable", "tool", 3),
     Fault.HANG: ("timeout", "tool", 3),
     Fault.HANG_IN_BODY: ("timeout", "tool", 3),
     Fault.DRIP: ("timeout", "tool", 3),
@@ -116,7 +116,7 @@ async def test_nobody_listens_and_no_such_name(catalog: Catalog, tmp_path: Path)
         async with open_local_gateway(catalog, tmp_path, **settings) as local:
             result = await coin(local.gateway, "x")
             assert result.error is not None
-            assert (result.error.code, result.attempts) == ("upstream_error", 2)
+            assert (result.error.code, result.attempts) == ("upstream_unreachable", 2)
             assert text in result.error.message
 
 
