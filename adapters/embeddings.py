@@ -29,7 +29,11 @@ KEY = "FINPORT_EMBEDDINGS_KEY"
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors of the same length, in their order. Raises `UpstreamFault`."""
+    """Turns texts into vectors of the same length, in their order. Raises `UpstreamFault`. `name`
+    says which model makes them, and where.
+    """
+
+    name: str
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]: ...
 
@@ -42,6 +46,7 @@ class EndpointEmbedder:
             "the embeddings endpoint", base_url, "embeddings", key, KEY, timeout_s=TIMEOUT_S
         )
         self._model = model
+        self.name = f"{model} at {base_url}"
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         vectors: list[list[float]] = []
@@ -75,7 +80,7 @@ class LocalEmbedder:
     """A sentence-transformers model, such as `BAAI/bge-m3`, loaded on first use."""
 
     def __init__(self, model: str) -> None:
-        self._name = model
+        self.name = model
         self._model: Any = None
         self._loading = asyncio.Lock()
 
@@ -95,4 +100,4 @@ class LocalEmbedder:
         except ImportError:
             text = "sentence-transformers is not installed: pip install 'finport[dense]'"
             raise UpstreamFault("not_configured", text) from None
-        return SentenceTransformer(self._name)
+        return SentenceTransformer(self.name)

@@ -5,7 +5,7 @@ family (the first word of the function name). If a file does not validate, loadi
 name and the reason. No two tools have the same name.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -20,6 +20,7 @@ from manifests.common.regular_file import read_text
 from manifests.manifest import Manifest
 
 if TYPE_CHECKING:
+    from manifests.fintoolbench import Card
     from manifests.search import Search
 
 DATA = Path(__file__).parent / "data"
@@ -44,6 +45,14 @@ class Catalog:
             if manifest.name in self._by_name:
                 raise CatalogError(f"two tools are named {manifest.name}")
             self._by_name[manifest.name] = manifest
+        self.cards: Mapping[str, Card] = {}
+        """By tool, what a model reads in place of our description and schema, if anything."""
+
+    def with_cards(self, cards: "Mapping[str, Card]") -> "Catalog":
+        """These tools, of which models and judges read other cards."""
+        catalog = Catalog(self)
+        catalog.cards = dict(cards)
+        return catalog
 
     @classmethod
     def load(cls, path: Path | None = None) -> "Catalog":
@@ -68,7 +77,7 @@ class Catalog:
         """These tools and those of a recorded market. Raises `CatalogError` for a name twice."""
         if any(manifest.source == "market" for manifest in self):
             return self
-        return Catalog([*self, *Catalog.market()])
+        return Catalog([*self, *Catalog.market()]).with_cards(self.cards)
 
     def __len__(self) -> int:
         return len(self._by_name)

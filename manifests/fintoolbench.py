@@ -4,8 +4,12 @@
 The `python_code` of a line is never executed, imported or kept; only the other fields are read.
 Only that code says how a RapidAPI tool is called, so such a tool is imported only if our catalogue
 has its binding. AkShare tools are bound by their name.
+
+A `Card` is what the authors' agent shows a model of a tool: the file's own description and
+parameters. The gateway binds the calls that a model makes from it, as any others.
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,11 +57,44 @@ class _Line(BaseModel):
     financial_tags: _Tags
 
 
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A tool as the manifest file describes it. `tags` are its finance tags."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    tags: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The text by which a retriever finds the tool, in the form of the authors' program
+        (`code_bench/utils/embedding_retriever.py`).
+        """
+        properties = self.parameters.get("properties") or {}
+        named = ", ".join(f"{name}({of.get('description', '')})" for name, of in properties.items())
+        return f"{self.name}: {self.description}{f' 参数: {named}' if named else ''}"
+
+    def described(self, *, tags: bool) -> str:
+        """The description that a model reads, where the tags follow it on a line as JSON."""
+        if not tags:
+            return self.description
+        return f"{self.description}\nfinancial_tags: {json.dumps(self.tags, ensure_ascii=False)}"
+
+    def function(self, *, tags: bool) -> dict[str, Any]:
+        """The function tool (OpenAI Chat Completions)."""
+        about = {"name": self.name, "description": self.described(tags=tags)}
+        return {"type": "function", "function": {**about, "parameters": self.parameters}}
+
+
 @dataclass
 class Imported:
-    """The manifests that were read, and why each other tool could not be imported."""
+    """The manifests that were read with their cards, and why each other tool could not be
+    imported.
+    """
 
     manifests: list[Manifest] = field(default_factory=list)
+    cards: dict[str, Card] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
 
 
@@ -73,7 +110,11 @@ def read_lines(lines: Iterable[bytes], known: Catalog) -> Imported:
             if isinstance(fields, dict):
                 fields.pop("python_code", None)
                 name = str(fields.get("name", name))
-            imported.manifests.append(_manifest(_Line.model_validate(fields), known))
+            line = _Line.model_validate(fields)
+            imported.manifests.append(_manifest(line, known))
+            imported.cards[line.name] = Card(
+                line.name, line.description, fields["parameters"], fields["financial_tags"]
+            )
         except ValidationError as error:
             imported.refused[name] = first_problem(error)
         except ValueError as error:

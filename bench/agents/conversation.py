@@ -11,7 +11,7 @@ the last rounds are kept.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -24,6 +24,7 @@ from gateway.pipeline.bind import REDACTED, masked
 from manifests import Manifest
 from manifests.common.json_text import Repeating, read_json
 from manifests.export import export
+from manifests.fintoolbench import Card
 
 LAST_WORD = "No more tool calls can be made. Give your final answer now, from what you know so far."
 """Sent to a model that has no rounds left."""
@@ -56,8 +57,11 @@ _PAIR = re.compile(rf"""(["']?)\b([A-Za-z][\w-]{{0,63}})\1\s*[:=]\s*{_VALUE}""")
 class FunctionTools:
     """Function tools as JSON, each encoded once; at most as many as the catalogue has."""
 
-    def __init__(self, *, inject: bool) -> None:
-        """`inject` puts the finance tags into the descriptions."""
+    def __init__(self, cards: Mapping[str, Card], *, inject: bool) -> None:
+        """`cards` are shown in place of manifests; `inject` puts the finance tags into the
+        descriptions.
+        """
+        self._cards = cards
         self._inject = inject
         self._encoded: dict[str, tuple[Manifest, bytes]] = {}
 
@@ -68,7 +72,13 @@ class FunctionTools:
         known = self._encoded.get(manifest.name)
         # By identity: the revision does not cover the description, which is most of the JSON.
         if known is None or known[0] is not manifest:
-            tool = orjson.dumps(export(manifest, "openai", tags=self._inject))
+            card = self._cards.get(manifest.name)
+            function = (
+                export(manifest, "openai", tags=self._inject)
+                if card is None
+                else card.function(tags=self._inject)
+            )
+            tool = orjson.dumps(function)
             known = self._encoded[manifest.name] = (manifest, tool)
         return known[1]
 

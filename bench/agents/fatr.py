@@ -13,8 +13,9 @@ an agent without tools.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -29,6 +30,7 @@ from bench.record import OUTPUT_CHARS
 from gateway.compress.cut import cut
 from manifests import Manifest
 from manifests.common.problem import first_problem
+from manifests.fintoolbench import Card
 from manifests.manifest import Domain, Intent, Timeliness
 
 INFER = """\
@@ -141,11 +143,16 @@ class FatrAgent:
 
     name = "fatr"
 
-    def __init__(self, model: ModelClient, options: FatrOptions | None = None) -> None:
+    def __init__(
+        self,
+        model: ModelClient,
+        options: FatrOptions | None = None,
+        cards: Mapping[str, Card] = MappingProxyType({}),
+    ) -> None:
         self._options = options or FatrOptions()
         self.output_chars = REDUCED_FROM if self._options.reduce else OUTPUT_CHARS
         self._model = model
-        self._tools = FunctionTools(inject=self._options.inject)
+        self._tools = FunctionTools(cards, inject=self._options.inject)
 
     async def act(self, episode: Episode) -> Turn:
         conversation: Conversation | None = episode.memory
@@ -221,7 +228,7 @@ class FatrAgent:
 FATR = AgentType(
     "fatr",
     "finance-aware tool routing",
-    lambda options, parts: FatrAgent(parts.needed_model, options),
+    lambda options, parts: FatrAgent(parts.needed_model, options, parts.catalog.cards),
     FatrOptions,
     needs_model=True,
 )

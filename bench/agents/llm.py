@@ -6,13 +6,16 @@ question and nothing else. In a market each day is a conversation of its own. Ac
 agent keeps only the JSON of tools.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from bench.agents.agent import Episode, Turn
 from bench.agents.conversation import Conversation, FunctionTools, read
 from bench.agents.declaration import AgentType
 from bench.models.client import ModelClient
 from bench.record import OUTPUT_CHARS
+from manifests.fintoolbench import Card
 
 PLANNER = """\
 You answer questions about finance with the tools that you are given.
@@ -42,9 +45,14 @@ class LlmAgent:
     goes_on = True
     output_chars = OUTPUT_CHARS
 
-    def __init__(self, model: ModelClient, options: LlmOptions | None = None) -> None:
+    def __init__(
+        self,
+        model: ModelClient,
+        options: LlmOptions | None = None,
+        cards: Mapping[str, Card] = MappingProxyType({}),
+    ) -> None:
         self._model = model
-        self._tools = FunctionTools(inject=(options or LlmOptions()).inject)
+        self._tools = FunctionTools(cards, inject=(options or LlmOptions()).inject)
 
     async def act(self, episode: Episode) -> Turn:
         conversation: Conversation | None = episode.memory
@@ -62,7 +70,7 @@ class LlmAgent:
 LLM = AgentType(
     "llm",
     "plain function calling",
-    lambda options, parts: LlmAgent(parts.needed_model, options),
+    lambda options, parts: LlmAgent(parts.needed_model, options, parts.catalog.cards),
     LlmOptions,
     needs_model=True,
 )

@@ -1,7 +1,8 @@
 """Measures how well the tool search finds the labelled tools of questions: recall at K and latency.
 
 recall@K of one question is the share of its labelled tools among the first K found. The mean over
-questions is reported (and `micro`, over all labels together). Leaving out an ingredient shows what
+questions is reported (and `micro`, over all labels together; `none` and `all` are the numbers of
+questions of which no labelled tool is found, and all are). Leaving out an ingredient shows what
 it contributes: AkShare's own documentation, the bilingual glossary, the weights of fields.
 """
 
@@ -9,14 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import truediv
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import orjson
-
 from adapters.embeddings import Embedder
-from bench.json_lines import JsonLinesError, lines
+from bench.suites.suite import Suite, SuiteError
 from gateway.search.finder import DEPTH
 from gateway.telemetry.quantile import Quantiles
 from manifests import Catalog
@@ -28,12 +26,6 @@ CUTS = (5, 20, 50)
 DEFAULT = "embedded default"
 Rank = Callable[[str, int], Ranking]
 
-_WANTED = "it wants `question` or `query`, and the names in `select_tools` or `tools`"
-
-
-class DatasetError(Exception):
-    """The questions can't be read; the text names the place and the reason."""
-
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -43,23 +35,15 @@ class Question:
     tools: tuple[str, ...]
 
 
-def read_questions(path: Path) -> list[Question]:
-    """Questions of a FinToolBench file or of a suite of ours. Raises `DatasetError`."""
-    questions = []
-    try:
-        for line in lines(path):
-            try:
-                fields = orjson.loads(line.text)
-                text = fields.get("question") or fields["query"]
-                questions.append(Question(text, _labels(fields)))
-            except orjson.JSONDecodeError as error:
-                raise line.error(f"not JSON: {error}") from None
-            except (KeyError, AttributeError, TypeError):
-                raise line.error(f"not a labelled question: {_WANTED}") from None
-    except JsonLinesError as error:
-        raise DatasetError(str(error)) from error
+def questions_of(suite: Suite) -> list[Question]:
+    """The labelled questions of a suite. Raises `SuiteError` if it has none."""
+    questions = [
+        Question(task.question, tuple(call.name for call in task.tools))
+        for task in suite.tasks
+        if task.tools
+    ]
     if not questions:
-        raise DatasetError(f"{path.name} holds no questions")
+        raise SuiteError(f"the tasks of {suite.name} are not labelled with tools")
     return questions
 
 
@@ -89,10 +73,13 @@ def measure(rank: Rank, questions: Sequence[Question]) -> dict[str, Any]:
         for cut in CUTS:
             hits[cut].append(len({*question.tools}.intersection(ranked[:cut])))
     labels = [len({*question.tools}) for question in questions]
+    whole = {cut: sum(map(int.__eq__, hits[cut], labels)) for cut in CUTS}
     return {
         "questions": len(questions),
         **{f"recall@{cut}": round(fmean(map(truediv, hits[cut], labels)), 4) for cut in CUTS},
         **{f"micro_recall@{cut}": round(sum(hits[cut]) / sum(labels), 4) for cut in CUTS},
+        **{f"none@{cut}": hits[cut].count(0) for cut in CUTS},
+        **{f"all@{cut}": whole[cut] for cut in CUTS},
         "latency_ms": latency_ms.result(),
     }
 
@@ -117,12 +104,3 @@ async def dense_variants(
         return fused((catalog.search.rank(text, DEPTH), dense(text, DEPTH)), limit)
 
     return {"dense": dense, "hybrid": hybrid}
-
-
-def _labels(fields: dict[str, Any]) -> tuple[str, ...]:
-    """The labels, which FinToolBench has under `select_tools` and our suites under `tools`."""
-    tools = fields["select_tools"] if "select_tools" in fields else fields["tools"]
-    names = tuple(tool if isinstance(tool, str) else tool["name"] for tool in tools)
-    if not names:
-        raise KeyError("no labelled tool")
-    return names

@@ -16,6 +16,7 @@ from bench.cli.compression import compression
 from bench.cli.drift import drift
 from bench.cli.export import export
 from bench.cli.model import simulated_model
+from bench.cli.options import with_dataset
 from bench.cli.report import report
 from bench.cli.run import run_suite
 from bench.cli.score import score
@@ -69,11 +70,8 @@ def demo(episodes: int, concurrency: int, out: Path | None) -> None:
 
 
 @main.command()
-@click.option(
-    "--dataset",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Labelled questions as JSON Lines. Default: the starter suite.",
-)
+@click.argument("suite", default="starter")
+@with_dataset
 @click.option(
     "--ablation", is_flag=True, help="Also measure without each ingredient of the search."
 )
@@ -87,9 +85,14 @@ def demo(episodes: int, concurrency: int, out: Path | None) -> None:
     "--model", help="Model of --embeddings; without it, a local sentence-transformers model."
 )
 def retrieval(
-    dataset: Path | None, ablation: bool, as_json: bool, embeddings: str | None, model: str | None
+    suite: str,
+    dataset: Path | None,
+    ablation: bool,
+    as_json: bool,
+    embeddings: str | None,
+    model: str | None,
 ) -> None:
-    """Measure how well the tool search finds the labelled tools of questions.
+    """Measure how well the tool search finds the labelled tools of the questions of SUITE.
 
     The key of the endpoint is read from FINPORT_EMBEDDINGS_KEY.
     """
@@ -97,21 +100,21 @@ def retrieval(
     from adapters.fault import UpstreamFault
     from bench.analysis.retrieval import (
         DEFAULT,
-        DatasetError,
         dense_variants,
         measure,
-        read_questions,
+        questions_of,
         variants,
     )
     from bench.models.settings import key_for
-    from bench.suites import BUILT_IN
+    from bench.suites import load_suite
+    from bench.suites.suite import SuiteError
     from gateway.settings import check_variables
     from manifests import Catalog
 
     try:
-        questions = read_questions(dataset or BUILT_IN["starter"])
-    except DatasetError as error:
-        raise click.ClickException(str(error)) from error
+        questions = questions_of(load_suite(suite, dataset))
+    except SuiteError as error:
+        raise click.UsageError(str(error)) from error
     catalog = Catalog.load()
     searches = variants(catalog) if ablation else {DEFAULT: catalog.search.rank}
     if embeddings and not model:

@@ -91,6 +91,16 @@ with_manifests = click.option(
 )
 
 
+with_cards = click.option(
+    "--cards",
+    type=click.Choice(["finport", "paper"]),
+    default="finport",
+    show_default=True,
+    help="What models and judges read of a tool: our description and schema, or with --manifests "
+    "those of that file.",
+)
+
+
 def beside(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
     """Callback of an option that may be `module:Name`: while the command runs, modules beside that
     one are importable, since it may import them late.
@@ -202,13 +212,17 @@ def judge_settings(options: dict[str, Any], suite: "type[Suite]") -> "JudgeSetti
         raise click.UsageError(str(error)) from error
 
 
-def catalog_in(path: Path | None) -> "Catalog":
-    """The project's tools, or those of a manifest file; a usage error where it can't be read."""
+def catalog_in(path: Path | None, cards: str = "finport") -> "Catalog":
+    """The project's tools, or those of a manifest file with its cards if they are wanted; a usage
+    error where it can't be read.
+    """
     from manifests import Catalog
     from manifests.catalog import CatalogError
     from manifests.common.regular_file import read_text
     from manifests.fintoolbench import read_lines
 
+    if cards == "paper" and (path is None or path.suffix == ".json"):
+        raise click.UsageError("--cards paper wants --manifests, FinToolBench's manifest file")
     if path is None:
         return Catalog.load()
     try:
@@ -219,7 +233,8 @@ def catalog_in(path: Path | None) -> "Catalog":
             echo(f"finbench: {path.name}: {name} is left out: {reason}", err=True)
         if not imported.manifests:
             raise CatalogError(f"{path.name} holds no manifests")
-        return Catalog(imported.manifests)
+        catalog = Catalog(imported.manifests)
+        return catalog.with_cards(imported.cards) if cards == "paper" else catalog
     except CatalogError as error:
         raise click.UsageError(f"--manifests: {error}") from error
     except OSError as error:

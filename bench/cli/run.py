@@ -25,6 +25,7 @@ from bench.cli.options import (
     reading,
     share,
     whole,
+    with_cards,
     with_dataset,
     with_manifests,
 )
@@ -128,6 +129,7 @@ _limits = together(
 @click.argument("suite", callback=beside)
 @with_dataset
 @with_manifests
+@with_cards
 @_agent
 @click.option(
     "--top-k",
@@ -135,6 +137,19 @@ _limits = together(
     help="Number of tools to retrieve and offer; 0: the labelled tools of the task. Default: 20; "
     "scripted and replay get none.",
 )
+@click.option(
+    "--retrieval",
+    type=click.Choice(["dense", "bm25", "fused", "gold", "all"]),
+    help="How the offered tools are found: by vectors, by words, by both; gold: the labelled ones; "
+    "all: every tool. Default: as the gateway searches.",
+)
+@click.option(
+    "--embedding-model",
+    metavar="NAME",
+    help="dense, fused: of --embedding-url, or a local sentence-transformers model. Default: the "
+    "setting embeddings_model.",
+)
+@click.option("--embedding-url", metavar="URL", help="An OpenAI-compatible endpoint.")
 @judging
 @_limits
 @click.option("--gateway", default="embedded", show_default=True, help="`embedded` or a URL.")
@@ -199,7 +214,11 @@ def run_suite(context: click.Context, /, **options: Any) -> None:
     if given.gateway != "embedded" and flags:
         text = f"{', '.join(flags)}: for the embedded gateway only; `finport serve` takes them"
         raise click.UsageError(text)
-    settings, catalog = read_settings(**of_gateway), catalog_in(given.manifests)
+    embedder = {"embeddings_model": given.embedding_model, "embeddings_url": given.embedding_url}
+    settings = read_settings(**of_gateway, **embedder)
+    catalog = catalog_in(given.manifests, given.cards)
+    if plan.retrieval in ("dense", "fused") and settings.embeddings_model is None:
+        raise click.UsageError(f"--retrieval {plan.retrieval} wants --embedding-model")
     if given.only_plan:
         run(lambda: _forecast(plan, settings, catalog, given.as_json))
     asked = plan.agent.model
@@ -255,9 +274,14 @@ def _plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
     environment = pairs("--environment", given.environment)
     if environment and all(suite.environment(task) is None for task in suite.tasks):
         raise click.UsageError(f"--environment: the suite {given.suite} has no environment")
-    top_k = given.top_k
-    if top_k is not None and suite.offers_tools:
-        raise click.UsageError(f"--top-k: the suite {given.suite} says which tools are offered")
+    top_k, retrieval = given.top_k, given.retrieval or ""
+    if (top_k is not None or retrieval) and suite.offers_tools:
+        option = "--top-k" if top_k is not None else "--retrieval"
+        raise click.UsageError(f"{option}: the suite {given.suite} says which tools are offered")
+    if retrieval in ("gold", "all"):
+        if top_k:
+            raise click.UsageError(f"--top-k is not for --retrieval {retrieval}")
+        top_k = 0
     if top_k is None and agent.type.reads_answers and not suite.offers_tools:
         top_k = TOP_K
     return RunPlan(
@@ -270,6 +294,7 @@ def _plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
         limits=_limits_of(given, suite),
         starts_per_s=given.starts_per_s,
         top_k=top_k,
+        retrieval=retrieval,
         environment=environment,
     )
 

@@ -10,12 +10,15 @@ import click
 
 from bench.cli.options import (
     beside,
+    catalog_in,
     is_given,
     judge_settings,
     judging,
     reading,
     suite_in,
+    with_cards,
     with_dataset,
+    with_manifests,
 )
 from gateway.cli.options import OutPath, echo_json, force, run
 from manifests.common.terminal import echo
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     help="Supplies what a trace does not say about its tasks.",
 )
 @with_dataset
+@with_manifests
+@with_cards
 @judging
 @click.option(
     "--out",
@@ -90,6 +95,7 @@ def score(context: click.Context, /, **options: Any) -> None:
         raise click.UsageError(str(error)) from error
     for note in given.gold.suite.notes if given.gold else ():
         echo(f"finbench: {suite}: {note}", err=True)
+    given.catalog = catalog_in(given.manifests, given.cards)
     settings = judge_settings(options, kind)
     given.judge = None if given.is_run and given.keep else settings
     run(lambda: _score(given))
@@ -196,7 +202,6 @@ async def _measure(
     from bench.judges.judging import Judging
     from bench.judges.registry import open_judge
     from bench.runs.reader import Run
-    from manifests import Catalog
 
     recorded: Counter[str] = Counter()
     if not given.is_run:
@@ -208,7 +213,7 @@ async def _measure(
     async with AsyncExitStack() as parts:
         judging = None
         if given.judge is not None:
-            judge = await parts.enter_async_context(open_judge(given.judge, Catalog.load()))
+            judge = await parts.enter_async_context(open_judge(given.judge, given.catalog))
             if judge is not None and not recorded:
                 suite, most_s = given.kind, given.judge.wall_s
                 judging = Judging(judge, suite.kind_of, suite.scores_of(judge.name), most_s)

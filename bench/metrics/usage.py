@@ -104,7 +104,8 @@ def _whole(quantiles: dict[str, float | None]) -> dict[str, int | None]:
 
 class ToolUse(Mergeable):
     """Counts over episodes. Calls of tools that were not offered count only in episodes that name
-    candidates, hits of labels only in episodes of labelled tasks.
+    candidates, hits of labels only in episodes of labelled tasks, and offers of labelled tools only
+    in those that are both.
     """
 
     def __init__(self) -> None:
@@ -115,6 +116,9 @@ class ToolUse(Mergeable):
         self.labelled = 0
         self.hit_any = 0
         self.hit_all = 0
+        self.choosing = 0
+        self.offered_any = 0
+        self.offered_all = 0
 
     def add(self, record: EpisodeRecord) -> None:
         names = [call.tool_name for call in record.agent_calls]
@@ -129,6 +133,10 @@ class ToolUse(Mergeable):
             self.labelled += 1
             self.hit_any += not called.isdisjoint(labels)
             self.hit_all += called.issuperset(labels)
+            if candidates:
+                self.choosing += 1
+                self.offered_any += not set(candidates).isdisjoint(labels)
+                self.offered_all += set(candidates).issuperset(labels)
 
     def result(self) -> dict[str, Any]:
         return {
@@ -141,6 +149,8 @@ class ToolUse(Mergeable):
             },
             "labelled": {
                 "episodes": self.labelled,
+                "offered_any": share(self.offered_any, self.choosing),
+                "offered_all": share(self.offered_all, self.choosing),
                 "called_any": share(self.hit_any, self.labelled),
                 "called_all": share(self.hit_all, self.labelled),
             },

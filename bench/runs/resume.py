@@ -41,6 +41,8 @@ COMPARABLE = (
         "judge_body",
         "judge_headers",
         "top_k",
+        "retrieval",
+        "cards",
         "embeddings",
         "limits",
         "environment",

@@ -11,12 +11,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+import orjson
 from anyio import to_thread
 
+from adapters.fault import UpstreamFault
 from bench.agents import Agent
 from bench.agents.registry import AgentSettings, open_agent
 from bench.environment import GATEWAY_KEY
@@ -41,6 +44,7 @@ from gateway.trace import Trace
 from manifests import Catalog, Manifest
 from manifests.common.collector import calmed_collector
 from manifests.common.nearest import did_you_mean
+from manifests.fintoolbench import Card
 
 RECORDED = "recorded"
 """The upstream of a run whose suite has recorded answers, whatever that of its gateway is."""
@@ -50,7 +54,9 @@ RECORDED = "recorded"
 class RunPlan:
     """What to run. `gateway` is `embedded` or the URL of a running gateway. `top_k` is how many
     tools are retrieved for each task and offered to its agent; 0 offers the task's labelled tools,
-    None offers none. `environment` are arguments with which the environments of episodes are
+    None offers none. `retrieval` says how they are found: `dense` by vectors alone, `bm25` by words
+    alone, `fused` by both, or by default as the gateway searches; `all` offers all tools that may
+    be called. `environment` are arguments with which the environments of episodes are
     opened, beside the suite's own.
     """
 
@@ -63,6 +69,7 @@ class RunPlan:
     limits: Limits = field(default_factory=Limits)
     starts_per_s: float = 10_000.0
     top_k: int | None = None
+    retrieval: str = ""
     environment: Mapping[str, Any] = field(default_factory=dict)
 
     def about(self, catalog: Catalog, settings: GatewaySettings) -> dict[str, Any]:
@@ -78,6 +85,8 @@ class RunPlan:
             **self.agent.about(),
             **self.judge.about(),
             "top_k": self.top_k,
+            **({"retrieval": self.retrieval} if self.retrieval else {}),
+            **({"cards": _digest(catalog.cards)} if catalog.cards else {}),
             "limits": asdict(self.limits),
             **({"environment": dict(self.environment)} if self.environment else {}),
             "gateway": self.gateway,
@@ -242,15 +251,24 @@ async def _offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) 
     names_of = _names_offered(suite, catalog) if suite.offers_tools else {}
     finder, top_k = ToolFinder.of(catalog, settings), plan.top_k
     offered: dict[str, tuple[Manifest, ...]] = {}
-    if top_k:  # the first search builds the index, whose time must not count for an episode
-        await finder.find(suite.tasks[0].question, top_k)
+    find = {"dense": finder.find_by_vectors, "bm25": finder.find_by_words}.get(
+        plan.retrieval, finder.find
+    )
+    if plan.retrieval == "all":
+        every = tuple(tool.name for tool in catalog if not tool.unavailable)
+        names_of = {task.id: every for task in suite.tasks}
+    elif top_k:  # the first search builds the index, whose time must not count for an episode
+        try:
+            await find(suite.tasks[0].question, top_k)
+        except UpstreamFault as fault:
+            raise SuiteError(f"{suite.name}: tools can't be retrieved: {fault.message}") from fault
 
     async def offer(task: Task) -> tuple[Manifest, ...]:
         tools = offered.get(task.id)
         if tools is None:
             names = names_of.get(task.id)
             if names is None and top_k:
-                tools = tuple(await finder.find(task.question, top_k))
+                tools = tuple(await find(task.question, top_k))
             else:
                 names = [call.name for call in task.tools] if names is None else names
                 found = map(catalog.get, dict.fromkeys(names))
@@ -259,6 +277,12 @@ async def _offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) 
         return tools
 
     return offer
+
+
+def _digest(cards: Mapping[str, Card]) -> str:
+    """16 hex digits: a hash of all cards."""
+    text = orjson.dumps([cards[name] for name in sorted(cards)])
+    return blake2b(text, digest_size=8).hexdigest()
 
 
 def _names_offered(suite: Suite, catalog: Catalog) -> dict[str, Sequence[str]]:

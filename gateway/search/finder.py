@@ -8,8 +8,12 @@ loop shares the interpreter with one other thread only. Rankings of recent queri
 
 import asyncio
 import logging
+from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from math import isfinite
+from pathlib import Path
 
 from anyio import CapacityLimiter, to_thread
 
@@ -19,7 +23,8 @@ from gateway.search.endpoint_limits import EndpointLimits, NotAskedError
 from gateway.settings import GatewaySettings
 from manifests import Catalog, Manifest
 from manifests.catalog import MAX_QUERY
-from manifests.dense import DenseIndex, Ranking, fused, text_of
+from manifests.common.files import replaced_file
+from manifests.dense import DenseIndex, Ranking, Vector, fused, text_of
 
 log = logging.getLogger("finport")
 
@@ -54,6 +59,27 @@ def embedder_of(settings: GatewaySettings) -> Embedder | None:
     return EndpointEmbedder(settings.embeddings_url, model, key.get_secret_value() if key else None)
 
 
+def _read_vectors(file: Path, texts: int) -> list[Vector] | None:
+    """The vectors in a file, as 32-bit floats one after another; None if it has none of so many
+    texts.
+    """
+    try:
+        read = array("f", file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    length, rest = divmod(len(read), texts)
+    if rest or not length or not all(map(isfinite, read)):
+        return None
+    return [read[at : at + length] for at in range(0, len(read), length)]
+
+
+def _write_vectors(file: Path, vectors: Iterable[Vector]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replaced_file(file) as out:
+        for vector in vectors:
+            out.write(array("f", vector).tobytes())
+
+
 class ToolFinder:
     """Search over one catalogue, for one event loop. Without `limits` it waits for its embedder."""
 
@@ -62,9 +88,12 @@ class ToolFinder:
         catalog: Catalog,
         embedder: Embedder | None = None,
         limits: EndpointLimits | None = None,
+        store: Path | None = None,
     ) -> None:
+        """`store` is the folder in which the vectors of tools are kept between processes."""
         self._catalog = catalog
         self._embedder = embedder
+        self._store = store
         self._limits = limits
         self._index: DenseIndex | None = None
         self._indexing = asyncio.Lock()
@@ -78,7 +107,9 @@ class ToolFinder:
     ) -> "ToolFinder":
         """A finder with the embedder that the settings name, if any."""
         embedder = embedder_of(settings)
-        return cls(catalog, embedder, limits if embedder is not None else None)
+        if embedder is None:
+            return cls(catalog)
+        return cls(catalog, embedder, limits, settings.cache_dir / "embeddings")
 
     async def aclose(self) -> None:
         if self._making is not None:
@@ -102,6 +133,14 @@ class ToolFinder:
             except UpstreamFault as fault:
                 log.warning("search goes on without embeddings: %s", fault.message)
         return self._manifests(found, limit)
+
+    async def find_by_vectors(self, query: str, limit: int) -> list[Manifest]:
+        """The tools that are nearest to `query` by their vectors. Raises `UpstreamFault`, also
+        without an embedder.
+        """
+        if self._embedder is None:
+            raise UpstreamFault("not_configured", "no embeddings model is set")
+        return self._manifests(await self._nearest(self._embedder, query[:MAX_QUERY]), limit)
 
     async def find_by_words(self, query: str, limit: int, **tags: str | None) -> list[Manifest]:
         """As `find`, without the embedder."""
@@ -161,11 +200,30 @@ class ToolFinder:
     async def _make_index(self, embedder: Embedder) -> None:
         async with self._indexing:
             if self._index is None:
-                tools = list(self._catalog)
-                vectors = await embedder.embed([text_of(tool) for tool in tools])
+                tools, cards = list(self._catalog), self._catalog.cards
+                texts = [
+                    cards[tool.name].text if tool.name in cards else text_of(tool) for tool in tools
+                ]
+                vectors = await self._embedded(embedder, texts)
                 names = (tool.name for tool in tools)
                 pairs = zip(names, vectors, strict=True)
                 self._index = await to_thread.run_sync(DenseIndex, pairs)
+
+    async def _embedded(self, embedder: Embedder, texts: list[str]) -> Sequence[Vector]:
+        """The vectors of texts: those that are kept, or new ones, which are kept."""
+        if self._store is None:
+            return await embedder.embed(texts)
+        about = blake2b("\0".join((embedder.name, *texts)).encode(), digest_size=16).hexdigest()
+        file = self._store / f"{about}.f32"
+        kept = await to_thread.run_sync(_read_vectors, file, len(texts))
+        if kept is not None:
+            return kept
+        vectors = await embedder.embed(texts)
+        try:
+            await to_thread.run_sync(_write_vectors, file, vectors)
+        except OSError as error:
+            log.warning("embeddings are not kept: %s: %s", file, error.strerror)
+        return vectors
 
     def _have_index(self, embedder: Embedder, limits: EndpointLimits) -> None:
         """Start making the index, which may take minutes; until then raises `NotAskedError`."""

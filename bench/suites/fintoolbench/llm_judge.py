@@ -12,6 +12,7 @@ its endpoint does.
 """
 
 import asyncio
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -203,11 +204,17 @@ class LlmJudge:
             verdicts = [await self._one_by_one(tool, record.question, asked) for tool in tools]
             return [verdict for verdict in verdicts if verdict is not None], len(tools)
         fields = ("name", "description", "timeliness", "intent_type", "regulatory_domains")
-        described = [{field: getattr(tool, field) for field in fields} for tool in tools]
+        described = [self._described(tool, fields) for tool in tools]
         about = {"question": record.question, "tools": described}
         text = await ask(self._model, TOOLS, about, asked)
         names = [tool.name for tool in tools]
         return ([] if text is None else read_verdicts(text, names)), len(names)
+
+    def _described(self, tool: Manifest, fields: Sequence[str]) -> dict[str, Any]:
+        """A tool as the judge reads it, by its card if it has one."""
+        found = {field: getattr(tool, field) for field in fields}
+        card = self._catalog.cards.get(tool.name)
+        return found if card is None else {**found, "description": card.description}
 
     async def _one_by_one(
         self, tool: Manifest, question: str, asked: list[ModelCallRecord]
@@ -216,8 +223,10 @@ class LlmJudge:
 
         async def decide(dimension: str) -> bool | None:
             tag = _TAGS[dimension]
-            described = {name: getattr(tool, name) for name in ("name", "description", tag)}
-            about = {"question": question, "tool": described}
+            about = {
+                "question": question,
+                "tool": self._described(tool, ("name", "description", tag)),
+            }
             text = await ask(self._model, MATCH.format(what=_WHAT[dimension]), about, asked)
             found = object_with("match", text or "")
             said = str(found["match"]).strip().lower() if found else ""

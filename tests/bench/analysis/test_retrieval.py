@@ -1,11 +1,16 @@
-from pathlib import Path
-
 import pytest
 
 from adapters.embeddings import EndpointEmbedder
 from adapters.fault import UpstreamFault
-from bench.analysis.retrieval import DatasetError, dense_variants, measure, read_questions, variants
-from bench.suites import BUILT_IN
+from bench.analysis.retrieval import (
+    Question,
+    dense_variants,
+    measure,
+    questions_of,
+    variants,
+)
+from bench.suites import load_suite
+from bench.suites.suite import SuiteError
 from manifests import Catalog
 from manifests.dense import DenseIndex, fused
 from tests.support.checkout import QUESTIONS
@@ -14,7 +19,7 @@ from tests.support.upstreams import embeddings, upstream
 
 @pytest.mark.skipif(not QUESTIONS.is_file(), reason="the FinToolBench questions are not here")
 def test_recall_at_20_of_the_published_questions_is_at_least_030(catalog: Catalog) -> None:
-    questions = read_questions(QUESTIONS)
+    questions = questions_of(load_suite("fintoolbench", QUESTIONS))
     results = {name: measure(s, questions) for name, s in variants(catalog).items()}
     best = results["embedded default"]
     assert best["questions"] == 295
@@ -24,43 +29,29 @@ def test_recall_at_20_of_the_published_questions_is_at_least_030(catalog: Catalo
         assert result["recall@20"] <= best["recall@20"], name
 
 
-def test_recall_is_counted_by_the_labels(tmp_path: Path, catalog: Catalog) -> None:
-    file = tmp_path / "mine.jsonl"
-    file.write_text(
-        '{"query": "Chinese and US treasury yields", "tools": [{"name": "bond_zh_us_rate"},'
-        ' {"name": "no_such_tool"}]}\n'
-        '{"question": "zzzzz", "select_tools": ["bond_zh_us_rate"]}\n'
-    )
-    result = measure(catalog.search.rank, read_questions(file))
+def test_recall_is_counted_by_the_labels(catalog: Catalog) -> None:
+    questions = [
+        Question("Chinese and US treasury yields", ("bond_zh_us_rate", "no_such_tool")),
+        Question("zzzzz", ("bond_zh_us_rate",)),
+    ]
+    result = measure(catalog.search.rank, questions)
     assert (result["recall@20"], result["micro_recall@20"]) == (0.25, 0.3333)
+    assert (result["none@20"], result["all@20"]) == (1, 0)
 
 
 def test_our_own_questions_are_found(catalog: Catalog) -> None:
-    result = measure(catalog.search.rank, read_questions(BUILT_IN["starter"]))
+    result = measure(catalog.search.rank, questions_of(load_suite("starter")))
     assert result["recall@20"] > 0.8
 
 
-UNLABELLED = ('{"question": "x"}', '{"tools": ["a"]}', '{"question": "x", "tools": [3]}', "null")
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{", ":1: not JSON: "),
-        *((text, ":1: not a labelled question: it wants `question` or ") for text in UNLABELLED),
-        ("", " holds no questions"),
-    ],
-)
-def test_a_file_without_labels_is_named(tmp_path: Path, text: str, said: str) -> None:
-    file = tmp_path / "mine.jsonl"
-    file.write_text(text)
-    with pytest.raises(DatasetError, match=rf"mine\.jsonl{said}"):
-        read_questions(file)
+def test_tasks_without_labels_are_refused() -> None:
+    with pytest.raises(SuiteError, match="finova-sample are not labelled with tools"):
+        questions_of(load_suite("finova-sample"))
 
 
 @pytest.mark.anyio
 async def test_dense_and_hybrid_rankings_come_from_an_endpoint(catalog: Catalog) -> None:
-    questions = read_questions(BUILT_IN["starter"])
+    questions = questions_of(load_suite("starter"))
     async with upstream(embeddings) as url:
         embedder = EndpointEmbedder(url, "words", "k")
         ranks = await dense_variants(catalog, questions, embedder)
