@@ -5,9 +5,11 @@ family (the first word of the function name). If a file does not validate, loadi
 name and the reason. No two tools have the same name.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,7 +128,39 @@ class Catalog:
 
 @cache
 def _shipped() -> Catalog:
-    return Catalog.load(DATA)
+    return Catalog(_as_installed(Catalog.load(DATA)))
+
+
+def _as_installed(catalog: Catalog) -> Iterator[Manifest]:
+    """The manifests, where `unavailable` says which functions the installed AkShare lacks. Without
+    AkShare it is about the release for which the manifests were written.
+    """
+    names = _akshare_names()
+    for manifest in catalog:
+        reason = manifest.unavailable
+        is_known = names is None or manifest.source != "akshare"
+        if is_known or (manifest.name in (names or ())) == (reason is None):
+            yield manifest
+            continue
+        if reason is None:
+            from manifests.akshare_source import akshare_version
+
+            reason = f"AkShare {akshare_version()} does not have this function"
+        else:
+            reason = None
+        yield manifest.model_copy(update={"unavailable": reason})
+
+
+def _akshare_names() -> frozenset[str] | None:
+    """The names that the installed AkShare's `__init__` imports, all its functions among them. It
+    is read, not run, in 2 ms. None without AkShare.
+    """
+    spec = find_spec("akshare")
+    if spec is None or spec.origin is None:
+        return None
+    text = Path(spec.origin).read_text(encoding="utf-8")
+    imports = text.rpartition('"""')[2]  # before it stands what changed between releases
+    return frozenset(re.findall(r"[a-z_]\w+", imports))
 
 
 def read(file: Path) -> list[Manifest]:

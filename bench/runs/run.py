@@ -89,6 +89,7 @@ class RunPlan:
             **({"cards": _digest(catalog.cards)} if catalog.cards else {}),
             "limits": asdict(self.limits),
             **({"environment": dict(self.environment)} if self.environment else {}),
+            **({"notes": list(self.suite.notes)} if self.suite.notes else {}),
             "gateway": self.gateway,
             "episodes": self.episodes,
             "concurrency": self.concurrency,

@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +149,23 @@ def test_placeholders_in_paths_are_parameters(catalog: Catalog) -> None:
         if isinstance(manifest.binding, RapidApiBinding):
             names = {p.name for p in manifest.parameters}
             assert set(PLACEHOLDER.findall(manifest.binding.path)) <= names
+
+
+def test_what_is_unavailable_follows_the_installed_akshare(tmp_path: Path) -> None:
+    (tmp_path / "akshare").mkdir()
+    text = "from akshare.x import (\n    get_qhkc_index,\n    stock_zh_a_hist,\n)\n"
+    (tmp_path / "akshare/__init__.py").write_text(text)
+    about = tmp_path / "akshare-1.18.1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: akshare\nVersion: 1.18.1\n")
+    code = (
+        "from manifests import Catalog\n"
+        "for name in ('get_qhkc_index', 'stock_zh_a_hist', 'bond_zh_us_rate', 'get_coin'):\n"
+        "    print(Catalog.load().get(name).unavailable)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    gone = "AkShare 1.18.1 does not have this function"
+    assert done.stdout.splitlines() == ["None", "None", gone, "None"]

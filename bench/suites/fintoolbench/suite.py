@@ -26,6 +26,7 @@ from bench.suites.fintoolbench.rules import RulesJudge
 from bench.suites.suite import Measure, Metric, Suite, Traced, given
 from bench.suites.traces import read_trace, to_public
 from bench.task import LabelledCall, Task
+from manifests import Catalog
 
 _NAMES = ("TIR", "TESR_text", "CER_text", "SoftScore", "CSS", "TMR", "IMR", "DMR")
 
@@ -152,6 +153,19 @@ class LabelledTasks(Suite):
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
         return read_tasks(given(name, dataset))
 
+    @property
+    def notes(self) -> Sequence[str]:
+        lacking = [task.id for task in self.tasks if unavailable(call.name for call in task.tools)]
+        if not lacking:
+            return ()
+        of = f"{len(lacking)} of {len(self.tasks)} tasks"
+        return (f"{of} are labelled with tools that can't be called now: {', '.join(lacking)}",)
+
+    @classmethod
+    def item(cls, record: EpisodeRecord) -> dict[str, Any]:
+        gone = unavailable(record.labelled_tools)
+        return {**super().item(record), **({"labels_unavailable": gone} if gone else {})}
+
     @classmethod
     def new_metrics(cls) -> FinToolBenchMetrics:
         return FinToolBenchMetrics()
@@ -195,6 +209,13 @@ class LabelledTasks(Suite):
     @classmethod
     def read_traces(cls, file: Path) -> Iterator[Traced]:
         return read_trace(file, cls.scores_of)
+
+
+def unavailable(names: Iterable[str]) -> list[str]:
+    """The tools of these that can't be called, such as functions that AkShare lost."""
+    catalog = Catalog.load()
+    found = [catalog.get(name) for name in names]
+    return [tool.name for tool in found if tool is not None and tool.unavailable]
 
 
 class FinToolBench(LabelledTasks):
