@@ -1,7 +1,8 @@
 """`finport doctor`: checks whether a gateway would work here, and says what to do if not.
 
 Every check reports what it found. No check changes anything or shows a key. Checks of upstreams
-connect but send no request. If the settings can't be read, checks that need them are left out.
+connect but send no request; `--subscriptions` alone makes a call to each RapidAPI host. If the
+settings can't be read, checks that need them are left out.
 """
 
 import os
@@ -35,6 +36,22 @@ PREFIX = "FINPORT_"
 MAX_SHOWN = 400
 """Characters of a finding that the table shows."""
 
+_SUBSCRIBED = dict.fromkeys(
+    (
+        "upstream_unreachable",
+        "timeout",
+        "unauthorized",
+        "overloaded",
+        "circuit_open",
+        "not_configured",
+    ),
+    "unknown",
+)
+"""What a call that failed this way says about the subscription; any other answer means yes."""
+
+_NOT_ASKED = "not asked: its tools may move money"
+_SUBSCRIBED[_NOT_ASKED] = "unknown"
+
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
@@ -46,14 +63,80 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
     show_default=True,
     help="How long an upstream host may take to answer a connection.",
 )
+@click.option(
+    "--subscriptions",
+    is_flag=True,
+    help="Only say which RapidAPI hosts each key may call, and where to subscribe to the others. "
+    "It makes one call for each host and key, which counts against its quota.",
+)
 @upstream
 @click.option("--json", "as_json", is_flag=True)
-def doctor(timeout_s: float, upstream: str | None, as_json: bool) -> None:
+def doctor(timeout_s: float, subscriptions: bool, upstream: str | None, as_json: bool) -> None:
     """Check settings, keys, cache, quota, AkShare and upstreams; say how to fix problems.
 
     The exit code is 1 if something would not work.
     """
+    if subscriptions:
+        run(lambda: _subscriptions(upstream, as_json))
     run(lambda: _doctor(upstream, timeout_s, as_json))
+
+
+async def _subscriptions(upstream: str | None, as_json: bool) -> int:
+    """Call one tool of each RapidAPI host with each key. The exit code is 1 if a key is not
+    subscribed to a host.
+    """
+    import asyncio
+    from pathlib import Path
+
+    import orjson
+
+    import adapters.rapidapi
+    from cache import CacheControl
+    from gateway.call import Gateway
+    from gateway.context import CallContext
+    from gateway.settings import GatewaySettings, SettingsError
+    from manifests import Catalog
+
+    try:
+        settings = GatewaySettings.read(upstream=upstream, retries=0)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
+    if not settings.rapidapi_keys:
+        raise click.UsageError(f"set {PREFIX}RAPIDAPI_KEYS to the keys that are to be examined")
+    catalog = Catalog.load()
+    # of each host the plainest tool, which comes last
+    ranked = sorted(catalog.select(source="rapidapi"), key=lambda tool: -len(tool.sample()))
+    harmless = [tool for tool in ranked if tool.intent_type != "transactional"]
+    tools = {host: tool for tool in harmless for host in tool.binding.hosts}
+    pages = orjson.loads((Path(adapters.rapidapi.__file__).parent / "pages.json").read_bytes())
+    echo(f"one call to each of {len(tools)} hosts with each key", err=True)
+    anew, found = CallContext(cache=CacheControl(no_cache=True, no_store=True)), []
+    for number, key in enumerate(settings.rapidapi_keys, 1):
+        chosen = settings.model_copy(update={"rapidapi_keys": (key,)})
+        async with Gateway.open(chosen, catalog=catalog) as gateway:
+            calls = (gateway.call(tool.name, tool.sample(), anew) for tool in tools.values())
+            results = await asyncio.gather(*calls)
+        answers = {
+            host: "ok" if result.error is None else str(result.error.code)
+            for host, result in zip(tools, results, strict=True)
+        }
+        for host in sorted(pages):
+            code = answers.get(host, _NOT_ASKED)
+            is_lacking = code == "not_subscribed"
+            found.append(
+                {
+                    "key": number,
+                    "host": host,
+                    "subscribed": "no" if is_lacking else _SUBSCRIBED.get(code, "yes"),
+                    "answer": code,
+                    "subscribe at": pages[host] if is_lacking else "",
+                }
+            )
+    if as_json:
+        echo_json(found)
+    else:
+        print_table(found)
+    return 1 if any(row["subscribed"] == "no" for row in found) else 0
 
 
 async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:

@@ -9,11 +9,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import orjson
 import pytest
+from aiohttp import web
 from click.testing import CliRunner
 
 from adapters.provider import Finding
@@ -24,6 +26,7 @@ from gateway.cli.reachability import AT_ONCE, Origin, trouble
 from manifests import Catalog, akshare_source
 from tests.support.gateways import PLANTED_KEY
 from tests.support.redis import needs_redis, redis_server
+from tests.support.upstreams import upstream as served_upstream
 from tests.support.waiting import PATIENCE_S
 
 Examine = Callable[..., tuple[dict[str, Finding], int]]
@@ -384,3 +387,35 @@ async def test_redis_is_looked_at_and_its_password_is_not_shown(
         finding, code = await found()
         assert (finding.status, code) == ("fail", 1)
         assert "away" in finding.found
+
+
+@pytest.mark.anyio
+async def test_subscriptions_are_told_for_each_key_and_host(tmp_path: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        host, key = (request.headers[f"X-RapidAPI-{name}"] for name in ("Host", "Key"))
+        asked.append((key, host))
+        if key.endswith("2") and host.startswith("coinranking1"):
+            text = {"message": "You are not subscribed to this API."}
+            return web.json_response(text, status=403)
+        return web.json_response({"data": {"price": 1}})
+
+    async with served_upstream(answer) as url:
+        env = {
+            "FINPORT_RAPIDAPI_KEYS": "planted-1,planted-2",
+            "FINPORT_RAPIDAPI_BASE_URL": url,
+            "FINPORT_CACHE_DIR": str(tmp_path / "cache"),
+        }
+        told = partial(CliRunner().invoke, doctor, ["--subscriptions", "--json"], env=env)
+        done = await asyncio.to_thread(told)
+    assert done.exit_code == 1, done.output
+    rows = orjson.loads(done.stdout_bytes)
+    assert len(rows) == 2 * 42
+    assert len(asked) == len(set(asked)), "no host is asked twice"
+    unknown = {row["host"] for row in rows if row["subscribed"] == "unknown"}
+    assert len(asked) == 2 * (42 - len(unknown))
+    (lacking,) = [row for row in rows if row["subscribed"] == "no"]
+    assert (lacking["key"], lacking["host"]) == (2, "coinranking1.p.rapidapi.com")
+    assert lacking["subscribe at"] == "https://rapidapi.com/Coinranking/api/coinranking1"
+    assert "planted" not in done.output
