@@ -195,6 +195,7 @@ class MarketAdapter(Adapter):
                 _text(arguments, "test_from"),
                 _text(arguments, "test_to"),
             ),
+            hindsight=bool(arguments.get("hindsight", False)),
         )
         cost_bp = float(arguments.get("cost_bp", 0.0))
         if not 0 <= cost_bp <= MOST_COST_BP:

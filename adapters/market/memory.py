@@ -6,6 +6,8 @@ One memory is of one agent and one asset. It has four layers: news enters `short
 became known, `recall`, `feed_back` on what the position of three days ago rested, then `step`.
 
 Where the papers leave room, this is our reading:
+- A reason is compared with those before by the cosine of their words' counts; the authors compare
+  embeddings.
 - Age counts steps, that is trading days, as the authors' programs do. Recency follows from age and
   layer alone.
 - A step decays first, then removes, then moves; a memory moved into a layer is judged by that
@@ -30,6 +32,7 @@ from math import exp, inf, isfinite
 from typing import Final, Literal, NamedTuple
 
 from adapters.market.prices import Position, is_unicode, sign
+from adapters.market.similarity import cosine, word_counts
 
 LayerName = Literal["short", "mid", "long", "reflection"]
 
@@ -66,6 +69,9 @@ LEAST_IMPORTANCE = 5.0
 
 FULL_IMPORTANCE = 100.0
 """The importance from which on the score does not rise."""
+
+ALIKE = 0.95
+"""A reflection that is as similar as this to one that is held is not added."""
 
 FEEDBACK = 18.0
 """What a reward adds to importance, or a loss takes from it."""
@@ -126,6 +132,12 @@ class LayeredMemory:
     def memories(self) -> tuple[Memory, ...]:
         """Copies of all memories, the oldest first."""
         return tuple(map(replace, self._memories.values()))
+
+    def reflect(self, text: str, day: datetime.date) -> int | None:
+        """Add a reason of the agent's own, unless it holds one that is alike; returns its id."""
+        counts = word_counts(text)
+        alike = (cosine(counts, word_counts(one.text)) for one in self._of("reflection"))
+        return None if any(near >= ALIKE for near in alike) else self.add("reflection", text, day)
 
     def add(self, layer: LayerName, text: str, day: datetime.date) -> int:
         """Add what became known on a day; returns its id. In a full layer the memory that scores

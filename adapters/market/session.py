@@ -63,6 +63,8 @@ class Course:
     days: tuple[datetime.date, ...]
     test_from: datetime.date
     test_to: datetime.date
+    hindsight: bool = False
+    """Whether the days before `test_from` tell the price of the day after, as the authors' do."""
 
     @property
     def symbols(self) -> list[str]:
@@ -152,9 +154,17 @@ class Session:
                     "position": held.position if held else 0,
                     "decided": decision.action if decision else None,
                     **_known(market, day),
+                    **self._hindsight(market, day),
                 }
             )
         return {"date": day.isoformat(), "phase": self.course.phase(day), "assets": assets}
+
+    def _hindsight(self, market: Market, day: datetime.date) -> dict[str, float]:
+        """By how much the price changes until the next day, where the session tells that."""
+        days, at = self.course.days, len(self._ended)
+        if not self.course.hindsight or self.course.phase(day) == "test" or at + 1 == len(days):
+            return {}
+        return {"next_change": round(market.on(days[at + 1]).price / market.on(day).price - 1, 6)}
 
     def trade(
         self, date: str, symbol: str, action: Action, reason: str, memories: str
@@ -246,9 +256,10 @@ class Session:
             if of.ended == ended:
                 return
             day, decision = days[of.ended], self._ended[of.ended][market.symbol]
-            if decision.reason:
-                of.memory.add("reflection", decision.reason, day)
-            known = of.evidence.add(market.on(day).price, decision.position, decision.memories)
+            rests_on = decision.memories
+            if decision.reason and (made := of.memory.reflect(decision.reason, day)) is not None:
+                rests_on = (*rests_on, made)
+            known = of.evidence.add(market.on(day).price, decision.position, rests_on)
             if known is not None:
                 of.memory.feed_back(*known)
             of.memory.step()
@@ -274,7 +285,9 @@ class Session:
         return f"the current day is {day}, not {date[:40]}"
 
 
-def course_of(markets: Sequence[Market], dates: tuple[str, str, str]) -> Course:
+def course_of(
+    markets: Sequence[Market], dates: tuple[str, str, str], *, hindsight: bool = False
+) -> Course:
     """The course of a session from the `dates` of warm-up start, test start and test end, each
     empty or as `2020-10-01`. Raises `UpstreamFault`.
     """
@@ -297,7 +310,7 @@ def course_of(markets: Sequence[Market], dates: tuple[str, str, str]) -> Course:
     if not days:
         names = " and ".join(market.symbol for market in markets)
         raise misused(f"{names}: no trading day from {first} to {window.end}")
-    return Course(tuple(markets), days, window.start, window.end)
+    return Course(tuple(markets), days, window.start, window.end, hindsight)
 
 
 @lru_cache(256)

@@ -8,6 +8,7 @@ from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import sqrt
 
 from anyio import to_thread
 
@@ -33,15 +34,12 @@ class Bm25:
     memory's score. A text that shares no word with the query has 0.
     """
 
-    def __init__(self) -> None:
-        self._counts = lru_cache(CACHED)(_counts)
-
     def __call__(self, query: str, texts: Sequence[str]) -> list[float]:
-        counts = [self._counts(text) for text in texts]
+        counts = [word_counts(text) for text in texts]
         lengths = [text.total() for text in counts]
         mean = sum(lengths) / max(len(texts), 1)
         scores = [0.0] * len(texts)
-        for word in sorted(_counts(query)):
+        for word in sorted(word_counts(query)):
             have = [place for place, text in enumerate(counts) if word in text]
             for place in have:
                 frequency = counts[place][word]
@@ -52,8 +50,16 @@ class Bm25:
         return [score / best for score in scores] if best else scores
 
 
-def _counts(text: str) -> Counter[str]:
+@lru_cache(CACHED)
+def word_counts(text: str) -> Counter[str]:
+    """How often a text has each word. Not to be changed."""
     return Counter(words(text))
+
+
+def cosine(one: Counter[str], other: Counter[str]) -> float:
+    """The cosine of two texts' word counts, from 0 to 1; 0 if one has no words."""
+    lengths = sqrt(sum(n * n for n in one.values()) * sum(n * n for n in other.values()))
+    return sum(n * other[word] for word, n in one.items()) / lengths if lengths else 0.0
 
 
 class Embeddings:

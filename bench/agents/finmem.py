@@ -1,22 +1,26 @@
 """The agent `finmem`: trades from a layered memory, after FinMem (arXiv 2311.13743).
 
-Each day it observes the market, recalls what the session's memory has on the day's news, and asks
-its model for a decision with a reason and the memories that it rests on. The memory itself belongs
-to the session (`adapters/market/memory.py`): a reason becomes a reflection, and what the position
-earns in three days raises or lowers the importance of the memories. The prompt is in our words.
+Each day it observes the market, recalls what the session's memory has on the day's news, or as the
+authors' program does on the `profile` of the asset, and asks its model for a decision with a reason
+and the memories that it rests on. In a warm-up that tells the next day's price, the position
+follows that price, and the model gives the reason. The memory itself belongs to the session
+(`adapters/market/memory.py`): a reason becomes a reflection, and what the position earns in three
+days raises or lowers the importance of the memories. The prompt is in our words.
 """
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import orjson
 
 from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.conversation import noted
-from bench.agents.declaration import AgentType
+from bench.agents.declaration import AgentSettingsError, AgentType
 from bench.agents.market import OBSERVE, TRADE, answer_of, beginning, observing
 from bench.models.client import ModelClient
+from manifests.common.regular_file import read_text
 
 RECALL = "market_recall"
 REASON_CHARS = 1_000
@@ -27,6 +31,10 @@ TEXTS = 10
 """The most texts of each kind and day that the model reads."""
 
 QUESTION_CHARS = 400
+PROFILE_CHARS = 4_000
+"""The longest profile: that of a question to the memory."""
+
+PROFILES_BYTES = 2**20
 
 PROMPT = """\
 TASK: trade
@@ -35,7 +43,8 @@ You trade one asset, {character}. Once a day you decide what to hold until tomor
 The user's message is one JSON object: the date, the symbol, today's price, its momentum (the sign \
 of the price change over three trading days), the position held so far, today's news and reports, \
 and memories in four layers: short (news), mid (quarterly reports), long (annual reports) and \
-reflection (your own earlier reasons).
+reflection (your own earlier reasons). It may hold a profile of the asset, and in a warm-up \
+next_change, by how much the price changes until tomorrow: then explain that change.
 
 First reflect: which memories bear on tomorrow's price, and did earlier reasons like yours turn \
 out well? Then decide: buy (hold the asset), sell (be short in it) or hold (have none of it). When \
@@ -49,10 +58,14 @@ CHARACTER = "careful when prices fall, bolder when they rise"
 
 @dataclass(frozen=True, slots=True)
 class FinMemOptions:
-    """`character` is how the agent trades, in words; `memories` are recalled of each layer."""
+    """`character` is how the agent trades, in words; `memories` are recalled of each layer.
+    `profiles` names a JSON file that tells what the agent knows of each asset, by symbol; the
+    `configs/main.json` of InvestorBench's authors is one.
+    """
 
     character: str = CHARACTER
     memories: int = 5
+    profiles: str = ""
 
 
 class FinMemAgent:
@@ -65,6 +78,7 @@ class FinMemAgent:
         self._model = model
         self._prompt = PROMPT.format(character=options.character)
         self._memories = options.memories
+        self._profiles = _read_profiles(options.profiles) if options.profiles else {}
 
     async def act(self, episode: Episode) -> Turn:
         if not episode.history:
@@ -91,7 +105,8 @@ class FinMemAgent:
 
     def _recalling(self, asset: dict[str, Any]) -> ToolCall:
         news = " ".join(asset["news"])[:QUESTION_CHARS]
-        question = news or f"outlook of {asset['symbol']}"
+        profile = self._profiles.get(asset["symbol"], "")[:PROFILE_CHARS]
+        question = profile or news or f"outlook of {asset['symbol']}"
         given = {"symbol": asset["symbol"], "question": question, "limit": self._memories}
         return ToolCall(RECALL, given)
 
@@ -105,6 +120,8 @@ class FinMemAgent:
         known = {
             "date": date,
             **{name: asset[name] for name in ("symbol", "price", "momentum", "position")},
+            **({"profile": profile} if (profile := self._profiles.get(asset["symbol"])) else {}),
+            **({"next_change": asset["next_change"]} if "next_change" in asset else {}),
             **texts,
             "memories": {
                 layer: [{name: one[name] for name in ("id", "date", "text")} for one in found]
@@ -116,9 +133,23 @@ class FinMemAgent:
             {"role": "user", "content": orjson.dumps(known).decode()},
         ]
         completion = await self._model.complete(messages, record=noted(self._model, episode, "act"))
-        return ToolCall(
-            TRADE, {"date": date, "symbol": asset["symbol"], **_decision(completion.content)}
-        )
+        decided = _decision(completion.content)
+        if (change := asset.get("next_change")) is not None:
+            decided["action"] = "buy" if change > 0 else "sell" if change < 0 else "hold"
+        return ToolCall(TRADE, {"date": date, "symbol": asset["symbol"], **decided})
+
+
+def _read_profiles(name: str) -> dict[str, str]:
+    """The profiles in a file, by symbol. Raises `AgentSettingsError`."""
+    try:
+        said = orjson.loads(read_text(Path(name), PROFILES_BYTES))
+        profiles = said.get("agent_config", {}).get("character_string", said)
+        return {str(symbol).upper(): str(text) for symbol, text in profiles.items()}
+    except OSError as error:
+        raise AgentSettingsError(f"profiles: {name}: {error.strerror}") from error
+    except (orjson.JSONDecodeError, AttributeError) as error:
+        text = f"profiles: {name} is no JSON object from symbols to texts"
+        raise AgentSettingsError(text) from error
 
 
 def _decision(text: str) -> dict[str, Any]:

@@ -48,12 +48,9 @@ class Decisions:
     missing_days: int
 
     def row(self) -> dict[str, Any]:
-        """The figures as JSON. InvestorBench's authors end an episode a day early, so their table
-        lacks the return to the last price: figures in their reading are under `without_last_day`.
-        """
+        """The figures as JSON."""
         year_days = self.market.year_days
         found = figures(self.earned, year_days=year_days)
-        without = figures(self.earned[:-1], year_days=year_days)
         row = {
             "id": self.id,
             "symbol": self.market.symbol,
@@ -62,7 +59,6 @@ class Decisions:
             "missing_days": self.missing_days,
             "from": self.first.isoformat(),
             "to": self.last.isoformat(),
-            "without_last_day": rounded_figures(without.by_name),
         }
         return row | ({"SR_missing": found.sr_missing} if found.sr_missing else {})
 

@@ -33,6 +33,7 @@ class _Repeat:
 class _Task:
     """The repeats of a task. `figures` are sorted, so that medians are at hand."""
 
+    category: str = ""
     repeats: list[_Repeat] = field(default_factory=list)
     figures: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in NAMES})
     left_out: int = 0
@@ -87,14 +88,14 @@ class InvestorMetrics:
             len(found.days),
             found.year_days,
         )
-        self._tasks.setdefault(record.id, _Task()).add(repeat)
+        self._tasks.setdefault(record.id, _Task(record.category)).add(repeat)
 
     def merge(self, other: "InvestorMetrics") -> None:
         self._episodes += other._episodes
         self._unfinished += other._unfinished
         self._infrastructure += other._infrastructure
         for name, theirs in other._tasks.items():
-            task = self._tasks.setdefault(name, _Task())
+            task = self._tasks.setdefault(name, _Task(theirs.category))
             task.left_out += theirs.left_out
             for repeat in theirs.repeats:
                 task.add(repeat)
@@ -111,7 +112,20 @@ class InvestorMetrics:
 
     def details(self) -> dict[str, Any]:
         tasks = {name: task.result() for name, task in sorted(self._tasks.items())}
-        return {"breakdown": {"id": tasks}}
+        kinds: dict[str, list[_Task]] = {}
+        for task in self._tasks.values():
+            kinds.setdefault(task.category, []).append(task)
+        by_kind = {name: self._together(of_kind) for name, of_kind in sorted(kinds.items())}
+        return {"breakdown": {"id": tasks, "category": by_kind}}
+
+    @staticmethod
+    def _together(tasks: list[_Task]) -> dict[str, Any]:
+        """The means over tasks of their medians."""
+        medians = [task.medians() for task in tasks]
+        return {
+            "episodes": sum(len(task.repeats) + task.left_out for task in tasks),
+            **rounded_figures({name: _mean(one[name] for one in medians) for name in NAMES}),
+        }
 
     def intervals(self) -> dict[str, dict[str, list[float] | None]]:
         """By task and figure, the bootstrap interval of the repeat with the median return. It takes

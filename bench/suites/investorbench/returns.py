@@ -6,7 +6,7 @@ nothing. The formulas are those of arXiv 2412.18174.
 
 What an episode earned is read from its recorded trades: the answer of each trade names day, price
 and position, so the figures need no dataset. A portfolio of several assets holds equal amounts,
-made equal every day, as InvestorBench's authors compute it.
+made equal every day. That is the authors' baseline; their agent's weights are optimised.
 """
 
 from collections.abc import Iterable, Sequence

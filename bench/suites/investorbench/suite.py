@@ -51,7 +51,7 @@ over; then answer in one sentence. The aim is a high return for little risk."""
 
 
 class InvestorBench(Suite):
-    """Single assets and portfolios of equal weights, over the published days."""
+    """Single assets, and all of a kind together in equal amounts, over the published days."""
 
     title = "InvestorBench"
     metrics = (
@@ -75,7 +75,8 @@ class InvestorBench(Suite):
         _paper("AV", "annual volatility", label="Annual volatility", better="less", high=_INFINITE),
         _ours(
             "CR_above_hold",
-            "cumulative return above that of Buy & Hold, without costs",
+            "cumulative return above that of holding, without costs: of Buy & Hold, or of equal "
+            "weights in a portfolio",
             label="Above Buy & Hold",
             low=-_INFINITE,
             high=_INFINITE,
@@ -90,7 +91,7 @@ class InvestorBench(Suite):
         *(Measure(metric.name, is_share=metric.is_share) for metric in metrics),
         Measure("reached_the_end", test=True, is_share=False),
     )
-    groups: ClassVar[Mapping[str, str]] = {"id": "Task"}
+    groups: ClassVar[Mapping[str, str]] = {"id": "Task", "category": "Type of asset"}
     tabled = "id"
     is_recorded = True
     moving_tools = (TRADE,)
@@ -107,9 +108,10 @@ class InvestorBench(Suite):
             markets = read_markets(given(name, dataset, "folder"))
         except MarketError as error:
             raise SuiteError(str(error)) from error
-        kinds: dict[str, list[Market]] = {"stock": [], "crypto": []}
+        kinds: dict[str, list[Market]] = {"stock": [], "crypto": [], "etf": []}
         for market in markets.values():
-            kinds["crypto" if market.is_crypto else "stock"].append(market)
+            kind = "etf" if market.symbol == "ETF" else "crypto" if market.is_crypto else "stock"
+            kinds[kind].append(market)
         for kind, of_kind in kinds.items():
             for market in of_kind:
                 yield _task([market], kind)

@@ -243,3 +243,12 @@ def test_bm25_ranks_texts_in_english_and_chinese() -> None:
     assert bm25("", texts) == bm25("zebra", texts) == [0.0] * 4
     assert bm25("cloud", []) == []
     assert bm25("cloud", ["1 2 3"]) == [0.0]
+
+
+def test_a_reason_like_an_earlier_one_is_no_new_reflection() -> None:
+    memory = LayeredMemory()
+    first = memory.reflect("The price rises, since demand for bolts is strong.", FIRST)
+    assert first is not None
+    assert memory.reflect("Since demand for bolts is strong, the price rises!", FIRST) is None
+    assert memory.reflect("Demand is weak.", FIRST) is not None
+    assert len(memory) == 2

@@ -1,6 +1,7 @@
 """The agent `finmem` with a simulated model: its trades, its memory, its report."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,38 @@ async def test_it_trades_each_day_from_what_it_recalls(run: dict[str, Any], tmp_
     held = [
         json.loads(call["output"])["held"] for call in recalls[:3] if call["output"].endswith("}")
     ]
-    assert [one.get("reflection", 0) for one in held] == [*range(len(held))]
+    assert held[1]["reflection"] == 1
+    assert held[2]["reflection"] <= 2, "one that is alike is not added"
     assert len(episode["model_calls"]) == DAYS
+
+
+async def test_a_profile_is_read_and_searched_and_a_warm_up_may_tell_the_next_price(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    market = write_market(tmp_path / "market", ("AAA",))
+    profiles = tmp_path / "main.json"
+    profiles.write_text('{"agent_config": {"character_string": {"AAA": "a maker of bolts"}}}')
+    async with SimulatedModel.open([], catalog) as model:
+        command = (
+            *("run", "investorbench", "--dataset", str(market), "--upstream", "simulated"),
+            *("--agent", "finmem", "--model", "simulated-planner", "--base-url", model.base_url),
+            *("--agent-option", f"profiles={profiles}", "--environment", "hindsight=true"),
+            *("--environment", "warm_up_from=2024-01-01", "--environment", "test_from=2024-01-04"),
+            *("--environment", "test_to=2024-01-31", "--out", "run", "--json"),
+        )
+        done = await to_thread.run_sync(finbench_in, tmp_path, *command)
+    assert done.returncode == 0, done.stderr
+    episode = json.loads((tmp_path / "run/episodes.jsonl").read_text())
+    calls = [call for call in episode["tool_calls"] if call["ok"]]
+    asked = {c["parameters"]["question"] for c in calls if c["tool_name"] == "market_recall"}
+    assert asked == {"a maker of bolts"}
+    days = json.loads((market / "aaa.json").read_text())
+    prices = [day["prices"] for _, day in sorted(days.items())]
+    traded = [c["parameters"]["action"] for c in calls if c["tool_name"] == "market_trade"]
+    rises = [later > price for price, later in pairwise(prices)]
+    assert traded[:3] == ["buy" if rise else "sell" for rise in rises[:3]]
+    seen = [str(c["output"]) for c in calls if c["tool_name"] == "market_observe"]
+    assert ["next_change" in text for text in seen[:4]] == [True, True, True, False]
 
 
 @pytest.mark.usefixtures("run")

@@ -23,7 +23,7 @@ NAMES = ("CR", "SR", "MDD", "AV")
 BUY_AND_HOLD: dict[str, tuple[float, ...]] = {
     # CR, SR, MDD, AV, then the same without the last day
     "BTC": (0.2182, 0.9898, 0.2080, 0.3743, 0.2192, 0.9964, 0.2080, 0.3751),
-    "ETH": (-0.0079, -0.0372, 0.2989, 0.4169, -0.0408, -0.1948, 0.2989, 0.4154),
+    "ETH": (0.0453, 0.2114, 0.2989, 0.4182, 0.0124, 0.0582, 0.2989, 0.4168),
     "HON": (0.3434, 2.4127, 0.0919, 0.2391, 0.3326, 2.3467, 0.0919, 0.2397),
     "JNJ": (0.1429, 1.3766, 0.0985, 0.1745, 0.1389, 1.3429, 0.0985, 0.1750),
     "MSFT": (0.1665, 1.1216, 0.0943, 0.2495, 0.1534, 1.0386, 0.0943, 0.2498),
@@ -192,6 +192,8 @@ def published() -> dict[str, list[float]]:
         first, last = ("2020-10-01", "2021-05-06")
         if file.stem in ("btc", "eth"):
             first, last = ("2023-04-05", "2023-11-05")
+        if file.stem == "eth":
+            first = "2023-04-03"
         found[file.stem.upper()] = [
             day["prices"] for name, day in sorted(days.items()) if first <= name <= last
         ]
