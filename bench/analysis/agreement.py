@@ -1,12 +1,19 @@
-"""How far two judges agree on the same episodes, by metric."""
+"""How far judges or people agree on the same episodes, by metric."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
 from statistics import correlation, fmean, median
 from typing import Any
 
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bench.json_lines import JsonLinesError, values
 from bench.record import EpisodeRecord
+from manifests.common.problem import first_problem
 
 SCORE = "score"
 """Stands for the scores of judges that score no metrics by name."""
@@ -69,6 +76,115 @@ def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
         for y, m in second.items()
     )
     return float(1 - observed / expected) if expected else None
+
+
+def cohens_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Cohen's kappa (Educational and Psychological Measurement 20(1), 1960): the share of equal
+    pairs beyond that of chance, by the most that it could be. None where all is equal by chance.
+    """
+    if not pairs:
+        return None
+    first, second = Counter(x for x, _ in pairs), Counter(y for _, y in pairs)
+    chance = Fraction(sum(n * second[x] for x, n in first.items()), len(pairs) ** 2)
+    observed = Fraction(sum(x == y for x, y in pairs), len(pairs))
+    return float((observed - chance) / (1 - chance)) if chance != 1 else None
+
+
+def krippendorffs_alpha(units: Iterable[Sequence[float]]) -> float | None:
+    """Krippendorff's alpha for interval data (Content Analysis, 2004, chapter 11): 1 minus the
+    observed over the expected squared difference of the values within a unit. `units` has for each
+    episode the scores of all who scored it; one with a single score counts as none. None where
+    nothing differs.
+    """
+    paired = [[Fraction(value) for value in unit] for unit in units if len(unit) > 1]
+    values = [value for unit in paired for value in unit]
+    observed = sum((_spread(unit) / (len(unit) - 1) for unit in paired), start=Fraction(0))
+    expected = _spread(values) / (len(values) - 1) if values else Fraction(0)
+    return float(1 - observed / expected) if expected else None
+
+
+def _spread(values: Sequence[Fraction]) -> Fraction:
+    """The sum of the squared differences of all ordered pairs."""
+    total, squares = sum(values, Fraction(0)), sum((v * v for v in values), Fraction(0))
+    return 2 * (len(values) * squares - total**2)
+
+
+class LabelsError(Exception):
+    """Labels can't be read; the text names the place and the reason."""
+
+
+class _Label(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    id: str
+    metric: str
+    rater: str
+    score: float = Field(allow_inf_nan=False)
+
+
+Labels = dict[str, dict[str, dict[str, float]]]
+"""By metric and rater, the score of each episode."""
+
+
+def read_labels(file: Path) -> Labels:
+    """Labels from JSON Lines of `id` (of an episode), `metric`, `rater` and `score`. Raises
+    `LabelsError`, also where a rater scores a metric of an episode twice.
+    """
+    labels: Labels = {}
+    try:
+        for value, line in values(file, orjson.loads):
+            try:
+                label = _Label.model_validate(value)
+            except ValidationError as error:
+                raise line.error(first_problem(error)) from error
+            of = labels.setdefault(label.metric, {}).setdefault(label.rater, {})
+            if label.id in of:
+                raise line.error(f"{label.rater} scores {label.metric} of {label.id} twice")
+            of[label.id] = label.score
+    except JsonLinesError as error:
+        raise LabelsError(str(error)) from error
+    if not labels:
+        raise LabelsError(f"{file} holds no labels")
+    return labels
+
+
+def of_raters(labels: Labels) -> list[dict[str, Any]]:
+    """By metric: the raters, the episodes that more than one of them scored, alpha over all raters,
+    and for each two of them both kinds of Cohen's kappa. Means of scores are by episode.
+    """
+    rows: list[dict[str, Any]] = []
+    for metric, raters in sorted(labels.items()):
+        units: defaultdict[str, list[float]] = defaultdict(list)
+        for scores in raters.values():
+            for episode, score in scores.items():
+                units[episode].append(score)
+        alpha = krippendorffs_alpha(units.values())
+        pairs = []
+        for a, b in combinations(sorted(raters), 2):
+            common = sorted(raters[a].keys() & raters[b].keys())
+            both = [(raters[a][one], raters[b][one]) for one in common]
+            pairs.append(
+                {
+                    "raters": [a, b],
+                    "episodes": len(both),
+                    "kappa": _rounded(cohens_kappa(both)),
+                    "weighted_kappa": _rounded(weighted_kappa(both)),
+                }
+            )
+        rows.append(
+            {
+                "metric": metric,
+                "raters": sorted(raters),
+                "episodes": sum(len(scores) > 1 for scores in units.values()),
+                "alpha": _rounded(alpha),
+                "pairs": pairs,
+            }
+        )
+    return rows
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
 
 
 def spearman(pairs: Sequence[tuple[float, float]]) -> float | None:

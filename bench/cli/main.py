@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from bench.cli.agreement import agreement
 from bench.cli.capacity import capacity
 from bench.cli.compare import compare
 from bench.cli.compression import compression
@@ -49,6 +50,7 @@ for command in (
     compression,
     drift,
     capacity,
+    agreement,
 ):
     main.add_command(command)
 

@@ -1,5 +1,5 @@
 """The judge that asks a model about a whole trajectory, several times, by six rubrics: in one
-request for all of them, or by the protocol `authors` in a request for each.
+request for all of them, or by the protocol `authors` in a request for each axis.
 
 The paper (arXiv 2604.10015) names the metrics and the scale from 1 to 5; the words are ours. The
 first line of the prompt names the task, so that a simulated endpoint knows what is requested.
@@ -48,6 +48,14 @@ Give each of these a whole number from 1 to 5:
 Reply with one JSON object and nothing else: {{{fields}}}"""
 
 
+AXES: Final = (
+    ("TaskRelevance",),
+    ("LogicalProgression", "InformationUtilization", "ProgressScore"),
+    ("TaskPassRate", "FinalAnswerQuality"),
+)
+"""The rubrics by the paper's axes: action correctness, process quality, output quality."""
+
+
 def prompt_for(names: Collection[str]) -> str:
     """The prompt that asks for scores by these rubrics."""
     return _PROMPT.format(
@@ -77,9 +85,7 @@ class TrajectoryJudge:
         self, model: ModelClient, *, repeats: int, protocol: JudgeProtocol = "joint"
     ) -> None:
         self.name = name_of("llm", model.model, protocol)
-        self._asked: list[Collection[str]] = (
-            [[name] for name in RUBRICS] if protocol == "authors" else [RUBRICS]
-        )
+        self._asked: list[Collection[str]] = list(AXES) if protocol == "authors" else [RUBRICS]
         self._model = model
         self._repeats = repeats
 

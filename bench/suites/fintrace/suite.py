@@ -87,6 +87,11 @@ class FinTrace(Suite):
             "calls made, of the gold ones",
             label="F1 with arguments, recall",
         ),
+        _part(
+            "ToolCallingF1_ceiling",
+            "the F1 of an agent that calls just the gold tools that it was offered",
+            label="Tool-calling F1, ceiling",
+        ),
         _judged(
             "TaskRelevance",
             "the calls serve the query",
@@ -121,6 +126,8 @@ class FinTrace(Suite):
         ),
     )
     compares_arguments = True
+    limits: ClassVar[Mapping[str, float]] = {"rounds": 30, "calls": 200, "wall_s": 1_800.0}
+    """For long horizons: a call a round must reach the end of the longest gold trajectories."""
     exports: ClassVar = {"fintoolbench": to_public}
     groups: ClassVar[Mapping[str, str]] = {"difficulty": "Difficulty", "category": "Category"}
     published: ClassVar[Mapping[str, Mapping[str, float]]] = {

@@ -5,7 +5,7 @@ is said here about an empty trajectory, about arguments and about repeats is our
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import orjson
@@ -32,6 +32,7 @@ def computed(record: EpisodeRecord) -> dict[str, float | None]:
     if gold:
         figures |= _named(overlap([name for name, _ in called], gold))
         figures["StepEfficiency"] = step_efficiency(len(called), len(gold))
+        figures["ToolCallingF1_ceiling"] = ceiling(gold, record.candidate_tools)
     if len(arguments) == len(gold) > 0:
         labelled = list(zip(gold, arguments, strict=True))
         exact = [_call(tool, given) for tool, given in labelled if given is not None]
@@ -59,6 +60,14 @@ def overlap(
     precision = both / len(called) if called else 0.0
     recall = both / wanted if wanted else 0.0
     return precision, recall, 2 * both / (len(called) + wanted)
+
+
+def ceiling(gold: Sequence[str], offered: Collection[str]) -> float | None:
+    """The tool-calling F1 of an agent that makes each gold call whose tool it was offered, and no
+    others; None where the record does not say what was offered. Below 1 the retrieval, not the
+    agent, keeps F1 down.
+    """
+    return overlap([name for name in gold if name in offered], gold)[2] if offered else None
 
 
 def step_efficiency(taken: int, gold: int) -> float:

@@ -1,64 +1,86 @@
-"""Agreement of two judges: worked-out examples, and what must hold for all."""
+"""`finbench agreement`: people and judges who scored the same episodes."""
 
-from dataclasses import replace
+import json
+from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from bench.analysis.agreement import SCORE, agreement, scores_of, spearman, weighted_kappa
-from bench.record import EpisodeRecord, Judgement
-from tests.support.runs import episode
+from bench.analysis.agreement import cohens_kappa, krippendorffs_alpha
+from bench.record import Judgement
+from tests.support.commands import finbench
+from tests.support.records import episode, made
+from tests.support.runs import write_run
 
-PAIRS = [(1, 1), (2, 3), (3, 3), (5, 4)]
-
-
-def test_kappa_and_rho_are_those_worked_out_by_hand() -> None:
-    # Squared differences: 0 + 1 + 0 + 1 = 2, times 4 pairs = 8. By chance, each of 1, 2, 3, 5
-    # against each of 1, 3, 3, 4: (0+4+4+9) + (1+1+1+4) + (4+0+0+1) + (16+4+4+1) = 54.
-    assert weighted_kappa(PAIRS) == pytest.approx(1 - 8 / 54)
-    # Ranks 1, 2, 3, 4 and 1, 2.5, 2.5, 4: products of the deviations 2.25 + 0 + 0 + 2.25 = 4.5,
-    # squares 5 and 4.5.
-    assert spearman(PAIRS) == pytest.approx(4.5 / (5 * 4.5) ** 0.5)
+_: float | None = None
+OBSERVERS = (
+    (1, 2, 3, 3, 2, 1, 4, 1, 2, _, _, _),
+    (1, 2, 3, 3, 2, 2, 4, 1, 2, 5, _, 3),
+    (_, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, _),
+    (1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, _),
+)
+"""The worked example of Krippendorff, Computing Krippendorff's Alpha-Reliability, 2011."""
 
 
-def test_nothing_is_said_where_all_scores_are_equal() -> None:
-    assert weighted_kappa([(3, 3), (3, 3)]) is None
-    assert spearman([(3, 3), (3, 3)]) is None
-    assert (weighted_kappa([]), spearman([])) == (None, None)
+def test_alpha_is_that_of_the_published_example() -> None:
+    units = [[one for one in unit if one is not None] for unit in zip(*OBSERVERS, strict=True)]
+    alpha = krippendorffs_alpha(units)
+    assert alpha == pytest.approx(0.849, abs=5e-4)
+    assert krippendorffs_alpha([[1, 1], [1, 1]]) is None
+    assert krippendorffs_alpha([]) is None
+    assert krippendorffs_alpha([[1, 1], [5, 5], [3]]) == 1.0
 
 
-scores = st.integers(1, 5)
+def test_kappa_by_hand() -> None:
+    # equal in 3 of 4; by chance 1/2 * 3/4 + 1/2 * 1/4 = 1/2
+    pairs = [(1, 1), (1, 1), (2, 2), (2, 1)]
+    assert cohens_kappa([(float(a), float(b)) for a, b in pairs]) == 0.5
+    assert cohens_kappa([(1.0, 1.0)]) is None
 
 
-@given(st.lists(st.tuples(scores, scores), min_size=1))
-def test_agreement_lies_within_its_bounds_and_knows_no_sides(
-    pairs: list[tuple[float, float]],
-) -> None:
-    turned = [(y, x) for x, y in pairs]
-    for figure in (weighted_kappa, spearman):
-        found, other = figure(pairs), figure(turned)
-        assert found is None or (-1 <= found <= 1 and other == pytest.approx(found))
+def labels(*rows: tuple[str, str, str, float]) -> None:
+    names = ("id", "metric", "rater", "score")
+    lines = (json.dumps(dict(zip(names, row, strict=True))) for row in rows)
+    Path("labels.jsonl").write_text("".join(f"{line}\n" for line in lines))
 
 
-@given(st.lists(scores, min_size=2).filter(lambda values: len(set(values)) > 1))
-def test_a_judge_agrees_with_itself(values: list[int]) -> None:
-    same = [(value, value) for value in values]
-    assert weighted_kappa(same) == 1
-    assert spearman(same) == pytest.approx(1)
+def test_people_are_compared_with_each_other_and_with_the_judge_of_a_run() -> None:
+    scores = {"a.0": 5.0, "b.0": 1.0, "c.0": 3.0}
+    rows = [
+        (one, "ProgressScore", who, score) for who in ("x", "y") for one, score in scores.items()
+    ]
+    labels(*rows)
+    records = []
+    for name, score in scores.items():
+        record = episode(made(1))
+        record.episode, record.id = name, name[0]
+        record.judgement = Judgement("llm:m", "trajectory", by_metric={"ProgressScore": [score, 1]})
+        records.append(record)
+    write_run(Path("run"), records, suite="fintrace")
+    done = finbench("agreement", "labels.jsonl", "--run", "run", "--json")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)["metrics"]
+    assert (row["metric"], row["episodes"]) == ("ProgressScore", 3)
+    assert row["raters"] == ["llm:m", "x", "y"]
+    by_pair = {tuple(pair["raters"]): pair["kappa"] for pair in row["pairs"]}
+    assert by_pair["x", "y"] == 1.0
+    assert by_pair["llm:m", "x"] < 1
+    assert row["alpha"] < 1
+    told = finbench("agreement", "labels.jsonl").stdout
+    assert "ProgressScore: alpha 1.000 over 3 episodes" in told
+    assert "x and y: kappa 1.000, weighted 1.000, 3 episodes" in told
 
 
-def test_judgements_are_paired_by_episode_and_metric() -> None:
-    def judged(number: int, judge: str, **scores: list[float]) -> EpisodeRecord:
-        return replace(episode(number), judgement=Judgement(judge, "x", by_metric=scores))
-
-    a, _ = scores_of([judged(0, "one", M=[4, 5, 5]), judged(1, "one", M=[2]), judged(2, "one")])
-    b, names = scores_of(
-        [judged(0, "two", M=[3]), judged(1, "two", M=[2]), judged(3, "two", M=[1])]
-    )
-    assert names == {"two": 3}
-    found = agreement(a, b)["M"]
-    assert (found["episodes"], found["only_a"], found["only_b"]) == (2, 0, 1)
-    assert (found["mean_a"], found["mean_b"], found["equal"]) == (3.5, 2.5, 0.5)
-    plain, _ = scores_of([episode(0, scores=[0, 1, 1])])
-    assert plain == {SCORE: {"task_0.0": 1.0}}
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "labels.jsonl holds no labels"),
+        ('{"id": "a", "metric": "m", "rater": "x"}\n', "labels.jsonl:1: score"),
+        ('{"id": 1, "metric": "m", "rater": "x", "score": 1}\n', "labels.jsonl:1: id"),
+        ('{"id": "a", "metric": "m", "rater": "x", "score": 1}\n' * 2, "labels.jsonl:2: x scores"),
+        ("{\n", "labels.jsonl:1: "),
+    ],
+)
+def test_labels_that_can_not_be_read_are_named(text: str, said: str) -> None:
+    Path("labels.jsonl").write_text(text)
+    done = finbench("agreement", "labels.jsonl")
+    assert (done.returncode, said in done.stderr) == (1, True), done.stderr

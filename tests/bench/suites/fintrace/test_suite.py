@@ -204,3 +204,13 @@ def test_the_datasets_name_and_judge_are_asked_for() -> None:
     done = finbench("compare", "--judges", "one.jsonl", "one.jsonl")
     assert done.returncode == 1
     assert "one.jsonl: no episode is judged" in done.stdout + done.stderr
+
+
+def test_a_perfect_player_reaches_the_end_of_each_trajectory() -> None:
+    flawless = (f"--{name}-rate=0" for name in ("no-call", "wrong-tool", "bad-arguments"))
+    command = ("run", "fintrace-sample", "--upstream", "simulated", *flawless, "--json")
+    done = finbench(*command, "--out", "perfect")
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(done.stdout)
+    assert metrics["ToolCallingF1"] == metrics["ToolCallingF1_arguments"] == 1
+    assert metrics["passed"] == metrics["episodes"] == 75
