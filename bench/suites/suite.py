@@ -20,6 +20,7 @@ from bench.metrics.interval import percent
 from bench.metrics.means import Means, Measured
 from bench.own import words_of
 from bench.record import EpisodeRecord, ToolCallRecord
+from bench.suites.paper import Paper
 from bench.task import Task, TaskModel
 from manifests import Catalog
 from manifests.common.nearest import did_you_mean
@@ -249,6 +250,8 @@ class Suite(ABC):
     """Limits of an episode by their name in `bench.runs.driver.Limits`, where it needs others than
     the default ones.
     """
+    paper: ClassVar[Paper | None] = None
+    """What its paper did, if it has one."""
     is_recorded: ClassVar[bool] = False
     """Whether the answers of its tools are recorded ones, whatever upstream a gateway has."""
     moving_tools: ClassVar[Collection[str]] = ()

@@ -1,0 +1,78 @@
+"""What FinTrace's authors did (arXiv 2604.10015), and what we do."""
+
+from typing import Final
+
+from bench.suites.paper import Column, Given, Paper, Setting, Table
+
+_HEADS: Final = {
+    "ToolCallingF1": "F1",
+    "TaskRelevance": "Relevance",
+    "StepEfficiency": "Steps",
+    "Redundancy": "Redundancy",
+    "LogicalProgression": "Logic",
+    "InformationUtilization": "Information",
+    "ProgressScore": "Progress",
+    "TaskPassRate": "Pass rate",
+    "FinalAnswerQuality": "Answer",
+}
+
+
+def _tasks(given: Given) -> str:
+    return f"cannot be had: they are not public; {given.tasks} tasks of the dataset given"
+
+
+def _judge(given: Given) -> str:
+    if given.has("judge_model"):
+        return f"differs: {given['judge_model']}, the median of 3 repeats"
+    return "differs: no judge, so that only the computed metrics are there"
+
+
+PAPER: Final = Paper(
+    title="FinTrace",
+    source="arXiv 2604.10015",
+    program="not public",
+    settings=(
+        Setting("tasks", "800 expert-annotated trajectories, 34 categories", _tasks),
+        Setting("tools", "live tools of its own", "differs: the 760 tools of this catalogue"),
+        Setting(
+            "offered tools",
+            "not stated",
+            lambda given: (
+                "the labelled tools are offered"
+                if given["retrieval"] == "gold"
+                else "20 retrieved ones; ToolCallingF1_ceiling is the best F1 that they allow"
+            ),
+        ),
+        Setting("metrics", "nine, on four axes; four computed, from 0 to 1"),
+        Setting(
+            "judged metrics",
+            "from 1 to 5 by rubrics",
+            "differs: the rubrics are in our words, a request for each axis",
+        ),
+        Setting("judge", "not stated here", _judge),
+        Setting(
+            "limits", "long-horizon, not stated", "30 rounds, 200 calls, 30 minutes an episode"
+        ),
+    ),
+    tables=(
+        Table(
+            "Nine metrics on four axes",
+            [Column(head, (name,)) for name, head in _HEADS.items()],
+            {
+                "Claude-Opus-4.6": (0.896, None, None, None, None, 3.23, None, 2.65, 3.34),
+                "Qwen-3.5-9B": (None, None, 1.0, 1.0, None, None, None, None, None),
+            },
+            digits=3,
+            note="from the paper's text, over its own 800 tasks; its table is not at hand",
+        ),
+    ),
+    options=("--agent", "llm", "--judge", "llm", "--judge-protocol", "authors"),
+    wanted={
+        "dataset": "queries with gold trajectories",
+        "model": "the model",
+        "base_url": "its endpoint",
+        "judge_model": "the judge",
+    },
+    cost="as many requests to the model as the trajectory has rounds, and 9 to the judge",
+    differences=("the paper's human labels are not public: finbench agreement compares your own",),
+)
