@@ -29,6 +29,7 @@ from adapters.http import IDENTITY, read_body
 from adapters.mask import mask_of
 from bench.models.completion import (
     MAX_BYTES,
+    TOO_LARGE,
     Completion,
     FunctionCall,
     ModelError,
@@ -36,7 +37,6 @@ from bench.models.completion import (
     TokenCounts,
     error_words,
     read_answer,
-    too_large,
 )
 from bench.record import ModelCallRecord
 
@@ -226,10 +226,7 @@ class ModelClient:
         record.finish = completion.finish
         if completion.model is not None:
             record.answered_by = fit_for_message(completion.model, self._secrets) or None
-        completion = self._masked(completion)
-        if all(call.id for call in completion.calls):
-            return completion
-        return replace(completion, calls=_with_ids(completion.calls, record.step))
+        return self._masked(completion)
 
     def _masked(self, completion: Completion) -> Completion:
         """The completion with the key masked, since what an agent gets goes into records."""
@@ -289,10 +286,12 @@ class ModelClient:
                     if self._stream and not response.content_type.endswith(("json", "html")):
                         return await _streamed(response)
                     whole = await read_body(response, MAX_BYTES)
-            return await _read_whole(whole)
+            if len(whole) < READ_AT_ONCE:
+                return read_answer(whole)
+            return await to_thread.run_sync(read_answer, whole)
         except UpstreamFault as fault:
             if fault.kind == "too_large":
-                raise too_large() from None
+                raise ModelError(TOO_LARGE.format(MAX_BYTES)) from None
             if fault.retryable:
                 raise _TryAgain(_BROKEN_OFF) from None
             raise ModelError(f"the model's endpoint: {fault}") from None
@@ -311,12 +310,6 @@ class ModelClient:
             raise _TryAgain("the model's endpoint does not answer in HTTP") from None
         except (aiohttp.ClientError, OSError):
             raise _TryAgain(_BROKEN_OFF) from None
-
-
-async def _read_whole(body: bytes | bytearray) -> _Answer:
-    if len(body) < READ_AT_ONCE:
-        return read_answer(body)
-    return await to_thread.run_sync(read_answer, body)
 
 
 async def _streamed(response: aiohttp.ClientResponse) -> _Answer:
@@ -355,14 +348,6 @@ async def _refused(response: aiohttp.ClientResponse, missing: str | None) -> Exc
     if not is_worth_another(status, headers, asked_s):
         return ModelError(text)
     return _TryAgain(text, asked_s if is_usable(asked_s) else None)
-
-
-def _with_ids(calls: Sequence[FunctionCall], step: int) -> tuple[FunctionCall, ...]:
-    """The calls, each with an id: an answer must name its call, so a missing id is made up."""
-    return tuple(
-        call if call.id else replace(call, id=f"call{step:02}{number:03}")
-        for number, call in enumerate(calls)
-    )
 
 
 def _proxy_of(url: str) -> str | None:

@@ -240,11 +240,11 @@ async def test_an_answer_is_read_and_recorded() -> None:
         (completion("九" * 2**18), Completion("九" * 2**18, finish="stop")),
         (
             completion(tool_calls=[{"function": {"name": "a", "arguments": {"b": 1}}}]),
-            Completion("1685.01", (FunctionCall("call02000", "a", '{"b":1}'),), None, "stop"),
+            Completion("1685.01", (FunctionCall("", "a", '{"b":1}'),), None, "stop"),
         ),
         (
             completion(tool_calls=[{"id": "", "function": {"name": "a", "arguments": None}}]),
-            Completion("1685.01", (FunctionCall("call02000", "a", ""),), None, "stop"),
+            Completion("1685.01", (FunctionCall("", "a", ""),), None, "stop"),
         ),
     ],
     ids=["text", "refusal", "filter", "bare", "long", "no id", "empty id"],
