@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bench.agents.fatr import Constraints, ConstraintsError, FatrAgent, FatrOptions, read, split
+from bench.agents.fatr import Constraints, FatrAgent, FatrOptions, read, split
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
 from bench.suites.fintoolbench.suite import LabelledTasks
@@ -140,7 +140,7 @@ def test_constraints_are_found_among_fences_and_words() -> None:
     text = f"Here:\n```json\n{json.dumps({**BOND, 'why': 'bonds'}, indent=1)}\n```"
     assert read(text).model_dump(mode="json") == BOND
     assert read('{"timeliness":null,"domains":[],"intent":"advisory"}').timeliness is None
-    with pytest.raises(ConstraintsError, match="no JSON object"):
+    with pytest.raises(ValueError, match="no JSON object"):
         read("} {")
 
 
