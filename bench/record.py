@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 MOST = 2**53
 """No figure of a run is larger; JavaScript and Parquet represent it exactly."""
@@ -104,7 +104,7 @@ class ToolVerdict:
     domain: bool | None = None
 
 
-OPTIONAL = ("by_metric", "extracted", "invalid_tools", "rounded", "error")
+OPTIONAL = ("by_metric", "extracted", "invalid_tools", "rounded")
 """Fields of a judgement that count only where they are not empty."""
 
 
@@ -118,8 +118,7 @@ class Judgement:
     read from the agent's text. `tools` are the verdicts on the tools of the last round, and
     `invalid_tools` counts those on which it was asked for a verdict and gave none. `rounded` counts
     scores that were not given as one of those that the kind allows. `model_calls` are the judge's
-    own requests to a model, not the agent's. `error` says why the judge gave no judgement; this
-    one is then in its place, and invalid.
+    own requests to a model, not the agent's.
     """
 
     judge: str
@@ -132,7 +131,6 @@ class Judgement:
     extracted: str = ""
     invalid_tools: Whole = 0
     rounded: Whole = 0
-    error: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -147,6 +145,22 @@ class Judgement:
     def fields(self) -> dict[str, Any]:
         """Its fields by name, without empty ones that few judges have (`OPTIONAL`)."""
         return {name: value for name, value in vars(self).items() if value or name not in OPTIONAL}
+
+
+@dataclass
+class FailedJudgement(Judgement):
+    """An invalid judgement in place of one that the judge did not give; `error` says why."""
+
+    error: str = ""
+
+
+_FAILED: TypeAdapter[FailedJudgement] = TypeAdapter(FailedJudgement)
+
+
+def _told_apart(value: object) -> object:
+    """A failed judgement as read from a file; a union would name its types in every error."""
+    is_failed = isinstance(value, dict) and "error" in value
+    return _FAILED.validate_python(value) if is_failed else value
 
 
 @dataclass
@@ -177,7 +191,7 @@ class EpisodeRecord:
     ending: str = Ending.ANSWER.value
     labelled_tools: list[str] = field(default_factory=list)
     model_calls: list[ModelCallRecord] = field(default_factory=list)
-    judgement: Judgement | None = None
+    judgement: Annotated[Judgement | None, BeforeValidator(_told_apart)] = None
     labelled_arguments: list[dict[str, Any] | None] = field(default_factory=list)
     difficulty: str = ""
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.judges.judge import Judge
 from bench.own import words_of
-from bench.record import EpisodeRecord, Judgement, storable
+from bench.record import EpisodeRecord, FailedJudgement, Judgement, storable
 from manifests.common.problem import first_problem
 
 log = logging.getLogger("finport")
@@ -61,7 +61,7 @@ class Judging:
         self._most_s = most_s
 
     async def judged(self, record: EpisodeRecord) -> Judgement:
-        """The judgement of an episode; one with an `error` where the judge failed."""
+        """The judgement of an episode, a `FailedJudgement` where the judge failed."""
         self.asked += 1
         try:
             async with asyncio.timeout(self._most_s) as limit:
@@ -75,11 +75,12 @@ class Judging:
             self._note(record, why_invalid(judgement))
         return judgement
 
-    def failure(self, record: EpisodeRecord, why: str) -> Judgement:
+    def failure(self, record: EpisodeRecord, why: str) -> FailedJudgement:
         """The judgement in place of one that the judge did not give, which counts as failed."""
         error = storable(why[:ERROR_CHARS])
         self._note(record, error)
-        return Judgement(self._judge.name, self._kind_of(record), invalid=1, error=error)
+        kind = self._kind_of(record)
+        return FailedJudgement(self._judge.name, kind, invalid=1, error=error)
 
     def _note(self, record: EpisodeRecord, error: str) -> None:
         self.failed += 1
@@ -91,7 +92,9 @@ class Judging:
 
 def why_invalid(judgement: Judgement) -> str:
     """Why a judgement is not valid."""
-    return judgement.error or f"none of its {judgement.invalid} answers was a valid score"
+    if isinstance(judgement, FailedJudgement):
+        return judgement.error
+    return f"none of its {judgement.invalid} answers was a valid score"
 
 
 def _checked(found: object, scores: Collection[float]) -> Judgement:

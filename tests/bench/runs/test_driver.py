@@ -15,7 +15,7 @@ import pytest
 
 from bench.agents import Episode, ErrorRates, ModelError, ScriptedAgent, ToolCall, Turn
 from bench.client import HttpClient
-from bench.record import Ending, EpisodeRecord, Judgement, ModelCallRecord
+from bench.record import Ending, EpisodeRecord, FailedJudgement, Judgement, ModelCallRecord
 from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.driver import Driver, Limits
 from bench.runs.metrics import RunMetrics
@@ -403,14 +403,14 @@ async def test_a_judge_that_fails_costs_its_judgements_only_and_is_logged_once(
     agent = Made(_giving(Turn(answer="x")))
     driver, _ = await run(tmp_path / "run", agent, 7, concurrency=1, judge=Broken())
     judged = judgements(tmp_path / "run")
-    failed = [one for one in judged.values() if one is not None and one.error]
+    failed = [one for one in judged.values() if isinstance(one, FailedJudgement)]
     assert len(judged) == 7
     assert [re.sub(r"py:\d+", "py:LINE", one.error) for one in failed] == [
         "test_driver.py:LINE: KeyError: 'score'",
         "test_driver.py:LINE: SystemExit: 3",
         "test_driver.py:LINE: CancelledError: something that it waited for was cancelled",
         "JudgementError: its scores are 10000000 where a list of at most 10000 is allowed",
-        "JudgementError: it has 2000151 bytes as JSON, over 1048576",
+        "JudgementError: it has 2000140 bytes as JSON, over 1048576",
     ]
     assert {one.invalid for one in failed} == {1}
     assert judged["starter_6"] == Judgement("broken", "none")
@@ -441,7 +441,7 @@ async def test_a_judge_that_hangs_costs_its_judgement_only(tmp_path: Path) -> No
     await run(tmp_path / "run", agent, 3, judge=Hanging(), judge_s=0.05)
     judged = judgements(tmp_path / "run")
     assert judged.pop("starter_0") == Judgement("hanging", "none", [1.0])
-    expected = Judgement("hanging", "none", invalid=1, error="limit: 0.05 s have passed")
+    expected = FailedJudgement("hanging", "none", invalid=1, error="limit: 0.05 s have passed")
     assert [*judged.values()] == [
         replace(expected, kind=one.kind) for one in judged.values() if one
     ]
