@@ -7,7 +7,7 @@ by one of these, 1 it could not serve, 2 usage.
 import asyncio
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -67,8 +67,8 @@ def simulated_model(
         loaded = load_suite(suite, dataset)
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
-    read = _read_faults(faults)
-    run(lambda: _serve(loaded, port, seed, latency_s, read, until_stdin_closes))
+    how = {"seed": seed, "faults": _read_faults(faults), "latency_s": latency_s, "port": port}
+    run(lambda: _serve(loaded, how, until_stdin_closes))
 
 
 def _read_faults(texts: tuple[str, ...]) -> "ModelFaults":
@@ -89,14 +89,7 @@ def _read_faults(texts: tuple[str, ...]) -> "ModelFaults":
         raise click.UsageError(f"--fault: {error}") from error
 
 
-async def _serve(
-    suite: "Suite",
-    port: int,
-    seed: int,
-    latency_s: float,
-    faults: "ModelFaults",
-    until_stdin_closes: bool,
-) -> int:
+async def _serve(suite: "Suite", how: dict[str, Any], until_stdin_closes: bool) -> int:
     from bench.models.simulated import SimulatedModel
     from gateway.server.process import raise_file_limit
     from gateway.server.supervisor import when_stdin_closes
@@ -109,11 +102,8 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     if until_stdin_closes:  # so that it never outlives the process that started it
         when_stdin_closes(stop.set)
-    opened = SimulatedModel.open(
-        suite.tasks, Catalog.load(), seed=seed, faults=faults, latency_s=latency_s, port=port
-    )
     try:
-        async with opened as model:
+        async with SimulatedModel.open(suite.tasks, Catalog.load(), **how) as model:
             calm_collector()
             echo(f"simulated model ready on {model.base_url}")
             await stop.wait()
