@@ -339,10 +339,8 @@ class Driver:
                 call, size = within_bounds(asked)
                 calls.append(call)
                 spoken += size
-            if turn.response or turn.answer:
-                spoken += sum(
-                    len(t.encode("utf-8", "replace")) for t in (turn.response, turn.answer)
-                )
+            for text in (turn.response, turn.answer):
+                spoken += len(text.encode("utf-8", "replace"))
             if spoken > AGENT_BYTES:
                 text = f"agent: texts and arguments of an episode have at most {AGENT_BYTES} bytes"
                 return end(record, Ending.AGENT_ERROR, text)
