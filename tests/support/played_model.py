@@ -26,6 +26,7 @@ from finport import Budget, compress
 from gateway import CallContext, Result
 from manifests import Manifest
 from tests.support.answers import answer
+from tests.support.upstreams import upstream
 
 Answer = dict[str, Any] | int
 """A message of the model, with `finish` beside it, or the status of a failure."""
@@ -148,18 +149,10 @@ def check(body: dict[str, Any]) -> None:
 async def playing(*answers: Answer) -> AsyncIterator[PlayedModel]:
     """A model that plays `answers`; whatever breaks the rules of `check` fails the test."""
     played = PlayedModel(answers=list(answers))
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", played.answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        played.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    async with upstream(played.answer) as url:
+        played.url = f"{url}/v1"
         yield played
         assert not played.broken
-    finally:
-        await runner.cleanup()
 
 
 class Outputs:

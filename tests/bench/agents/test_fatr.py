@@ -11,6 +11,7 @@ import pytest
 from bench.agents.fatr import Constraints, FatrAgent, FatrOptions, read, split
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
+from bench.runs.reader import Run
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.task import Task
 from gateway import Result
@@ -315,10 +316,8 @@ async def test_episodes_at_once_share_nothing(tmp_path: Path, tools: tuple[Manif
         async with RunDirectory.open(tmp_path / "run", {}) as run:
             suite, agent = LabelledTasks(name="many", tasks=tasks), FatrAgent(model)
             await Driver(suite, agent, Echo(), run, concurrency=150, offer=offer).run(150)
-    records = [
-        json.loads(line) for line in (tmp_path / "run/episodes.jsonl").read_text().splitlines()
-    ]
-    assert {r["execution_result"] for r in records} == {f"4 messages about {n}" for n in range(150)}
+    records = Run.open(tmp_path / "run").episodes()
+    assert {r.execution_result for r, _ in records} == {f"4 messages about {n}" for n in range(150)}
 
 
 def table(rows: int, first: int = 0) -> bytes:

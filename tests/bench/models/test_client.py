@@ -34,6 +34,7 @@ from bench.models.client import (
 from bench.models.completion import StreamedAnswer, read_answer
 from bench.record import ModelCallRecord
 from tests.support.played_model import completion
+from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -120,16 +121,9 @@ class Endpoint:
 @asynccontextmanager
 async def endpoint(*script: Play) -> AsyncIterator[Endpoint]:
     opened = Endpoint(chain(script, repeat(script[-1])))
-    app = web.Application(client_max_size=2**26)
-    app.router.add_post("/v1/chat/completions", opened.answer)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        opened.base_url = "http://{}:{}/v1".format(*runner.addresses[0])
+    async with upstream(opened.answer, is_cancelled=True, most=2**26) as url:
+        opened.base_url = f"{url}/v1"
         yield opened
-    finally:
-        await runner.cleanup()
 
 
 def a_record() -> ModelCallRecord:

@@ -6,8 +6,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -18,7 +16,7 @@ import pytest
 from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.resume import Resuming, settle
 from gateway.trace import TraceError
-from tests.support.commands import finbench, finbench_begun, finbench_process
+from tests.support.commands import finbench, finbench_begun, finbench_on_a_full_disk
 from tests.support.records import episode as recorded
 from tests.support.waiting import block_until
 
@@ -85,20 +83,6 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
         print(f"{kills} kills, {len(lines('cut/abandoned.jsonl'))} records abandoned")  # noqa: T201
 
 
-LIMITED = """
-import resource, sys
-most = int(sys.argv.pop(1))
-resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-from bench.cli.main import main
-main()
-"""
-
-
-def on_a_full_disk(most: int, *command: str) -> subprocess.CompletedProcess[str]:
-    """The command where no file grows over `most` bytes; it ends by itself."""
-    return finbench_process(*command, program=(sys.executable, "-c", LIMITED, str(most)))
-
-
 def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
     run = ("run", "starter", "--episodes", "144", *SNAPSHOT)
     recorded = finbench(*run, "--mode", "record", "--upstream", "simulated", "--out", "r")
@@ -106,18 +90,18 @@ def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
     assert finbench(*run, "--mode", "offline", "--out", "whole").returncode == 0
     offline = (*run, "--mode", "offline", "--out", "out")
 
-    nothing = on_a_full_disk(100, *offline)  # less than run.json
+    nothing = finbench_on_a_full_disk(100, *offline)  # less than run.json
     assert nothing.returncode == 1
     assert "File too large; nothing was finished, so nothing is left" in nothing.stderr
     assert not Path("out").exists()
 
-    some = on_a_full_disk(40_000, *offline)
+    some = finbench_on_a_full_disk(40_000, *offline)
     assert some.returncode != 0
     assert "what was finished is in out, --resume goes on" in some.stderr
     assert about("out")["ended"] == "interrupted"
 
     finished = {name: whole_lines(f"out/{name}.jsonl") for name in ("calls", "episodes")}
-    less = on_a_full_disk(10_000, *offline, "--resume")
+    less = finbench_on_a_full_disk(10_000, *offline, "--resume")
     assert less.returncode != 0
     assert "in out can't go on: a file in it could not be written: File too large" in less.stderr
     assert "Traceback" not in nothing.stderr + some.stderr + less.stderr
