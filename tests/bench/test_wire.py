@@ -32,6 +32,7 @@ from tests.support.gateways import (
     play,
     under_way,
 )
+from tests.support.runs import lines_of
 from tests.support.servers import server
 from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, Held, until
@@ -50,7 +51,7 @@ def kept_tables(tables: Path) -> Path:
 
 async def records(run: RunDirectory) -> list[dict[str, Any]]:
     await run.calls.written()
-    return [json.loads(line) for line in (run.path / "calls.jsonl").read_text().splitlines()]
+    return lines_of(run.path / "calls.jsonl")
 
 
 def coins(client: WireClient, number: int) -> list[asyncio.Task[Result]]:

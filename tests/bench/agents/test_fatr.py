@@ -257,28 +257,6 @@ async def test_a_reduction_is_bounded_at_both_ends(tmp_path: Path) -> None:
     assert " of 50000" in given[:200]
 
 
-async def test_nothing_and_no_rounds_left_are_as_with_llm(
-    tmp_path: Path, tools: tuple[Manifest, ...]
-) -> None:
-    record, _ = await ended(tmp_path / "a", says(""), says(""))
-    assert (record["ending"], record["execution_result"]) == ("empty", "")
-    assert [c["purpose"] for c in record["model_calls"]] == ["constraints", "act", "final"]
-    assert record["response"][0].startswith("constraints: {")
-    client = Outputs({"bond_zh_us_rate": LONG})
-    record, played = await ended(
-        tmp_path / "b",
-        says(None, CALL),
-        says("2.3 %"),
-        tools=tools,
-        client=client,
-        reduce=giving(says("2.3")),
-        limits=Limits(rounds=1),
-    )
-    assert (record["ending"], record["execution_result"]) == ("answer", "2.3 %")
-    assert [c["purpose"] for c in record["model_calls"]][1:] == ["act", "reduce", "final"]
-    assert played.requests[-1]["tool_choice"] == "none"
-
-
 async def test_a_model_that_fails_at_the_constraints_ends_the_episode(tmp_path: Path) -> None:
     record, played = await ended(tmp_path, constraints=400)
     assert record["ending"] == "model_error"

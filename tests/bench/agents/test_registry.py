@@ -17,6 +17,7 @@ from bench.models.settings import ModelSettings
 from bench.suites import load_suite
 from gateway.cli.main import main as finport
 from manifests import Catalog
+from tests.support.runs import about, lines_of
 
 OWN = """
 import asyncio, os, signal
@@ -89,17 +90,17 @@ def test_an_agent_of_ones_own_is_offered_what_the_search_finds(tmp_path: Path) -
     (tmp_path / "mine.py").write_text(OWN)
     done = run("--agent", "mine:Silent", "--top-k", "7", "--episodes", "3", "--out", "out")
     assert done.exit_code == 0, done.output
-    records = [json.loads(line) for line in Path("out/episodes.jsonl").read_text().splitlines()]
+    records = lines_of("out/episodes.jsonl")
     assert {record["execution_result"] for record in records} == {"7 tools"}
     assert all(len(record["candidate_tools"]) == 7 for record in records)
-    about = json.loads(Path("out/run.json").read_text())
-    assert (about["agent"], about["top_k"], about["agent_is_simulated"]) == (
+    said = about("out")
+    assert (said["agent"], said["top_k"], said["agent_is_simulated"]) == (
         *("mine:Silent", 7),
         False,
     )
     labelled = run("--agent", "mine:Silent", "--top-k", "0", "--episodes", "1", "--out", "few")
     assert labelled.exit_code == 0, labelled.output
-    (record,) = [json.loads(line) for line in Path("few/episodes.jsonl").read_text().splitlines()]
+    (record,) = lines_of("few/episodes.jsonl")
     assert record["candidate_tools"] == record["labelled_tools"]
 
 
@@ -113,7 +114,7 @@ def test_an_agent_may_import_its_siblings_late_and_they_shadow_nothing(tmp_path:
     before = list(sys.path)
     done = run("--agent", "lazy:Agent", "--top-k", "0", "--episodes", "2", "--out", "out")
     assert done.exit_code == 0, done.output
-    records = [json.loads(line) for line in Path("out/episodes.jsonl").read_text().splitlines()]
+    records = lines_of("out/episodes.jsonl")
     assert {record["execution_result"] for record in records} == {"sibling inner 2"}
     assert sys.path == before
 
@@ -174,6 +175,7 @@ def test_an_agent_that_is_none_is_told_before_anything_is_written(
         (("--resume",), "--resume wants --out"),
         (("--seed", str(2**64)), f"is not in the range -{2**53}<=x<={2**53}"),
         (("--episodes", str(2**64)), f"is not in the range 1<=x<={2**53}"),
+        (("--players", "2"), "--players and --dashboard are for --engine ray only"),
         (("--max-judge-s", "0"), "0.0 is not in the range x>=0.001"),
         (
             ("--judge", "llm", "--judge-model", "m", "--judge-base-url", "http://a:planted@c/v1"),
@@ -235,7 +237,7 @@ def test_a_tool_that_is_labelled_twice_is_offered_once(tmp_path: Path) -> None:
         *("--dataset", "tasks.jsonl", "--agent", "mine:Silent", "--top-k", "0", "--out", "out")
     )
     assert done.exit_code == 0, done.output
-    (record,) = [json.loads(line) for line in Path("out/episodes.jsonl").read_text().splitlines()]
+    (record,) = lines_of("out/episodes.jsonl")
     assert record["candidate_tools"] == ["get_coin"]
 
 
@@ -283,5 +285,5 @@ def test_tools_come_from_a_published_manifest_file(
     (tmp_path / "some.jsonl").write_bytes(BOM_UTF8 + b"".join(lines[:300]))
     done = run("--manifests", "some.jsonl", "--episodes", "4", "--out", "out", "--json")
     assert done.exit_code == 0, done.output
-    about = json.loads(Path("out/run.json").read_text())
-    assert about["catalog_revision"] != Catalog.load().revision
+    said = about("out")
+    assert said["catalog_revision"] != Catalog.load().revision

@@ -13,6 +13,7 @@ from tests.support.commands import (
     finbench_on_a_full_disk,
     finbench_process,
 )
+from tests.support.runs import lines_of
 from tests.support.waiting import PATIENCE_S, block_until
 
 
@@ -234,8 +235,8 @@ def test_what_an_agent_does_to_the_process_ends_its_episode_or_the_run_in_order(
     assert "out: the run has not ended, so some of its 8 episodes may be missing" in scored.stderr
     done = finbench_process(*run, "--resume")
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-    lines = (tmp_path / "out/episodes.jsonl").read_text().splitlines()
-    records = {record["id"]: record for record in map(json.loads, lines)}
+    lines = lines_of("out/episodes.jsonl")
+    records = {record["id"]: record for record in lines}
     assert len(lines) == len(records) == 8
     assert {id_: record["error"] for id_, record in records.items() if record["error"]} == {
         "starter_0": "agent: faulty.py:15: RuntimeError: the event loop is shared and ends with "

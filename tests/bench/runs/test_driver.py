@@ -27,6 +27,7 @@ from manifests import Catalog, Manifest
 from tests.support.agents import Loopback, Made
 from tests.support.gateways import ServedGateway
 from tests.support.records import call as recorded_call
+from tests.support.runs import lines_of
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -48,8 +49,7 @@ async def run(
     async with RunDirectory.open(folder, {}) as directory:
         driver = driver_for(directory, agent, limits=limits, **options)
         await driver.run(episodes)
-    lines = (folder / "episodes.jsonl").read_text().splitlines()
-    return driver, [json.loads(line) for line in lines]
+    return driver, lines_of(folder / "episodes.jsonl")
 
 
 @asynccontextmanager
@@ -622,7 +622,7 @@ async def test_over_http_a_call_leaves_the_same_record_as_in_process(
     assert table.data == same.data, "to the byte, so that agents read the same"
     assert (bad.code, bad.fault) == ("unknown_tool", "agent")
     assert (lost.code, lost.fault) == ("internal", "gateway")
-    calls = [json.loads(line) for line in (tmp_path / "run/calls.jsonl").read_text().splitlines()]
+    calls = lines_of(tmp_path / "run/calls.jsonl")
     assert [(c["ok"], c["code"], c["step"]) for c in calls] == [
         (True, None, 1),
         (False, "unknown_tool", 2),
