@@ -10,7 +10,7 @@ from typing import Any
 from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.judge import Judge, JudgeParts, JudgeType
 from bench.judges.judging import JUDGE_S
-from bench.models.settings import EndpointKey, key_for
+from bench.models.settings import EndpointKey, ModelSettings, key_for
 from bench.own import OwnError, is_own, lacking, load, words_of
 from bench.record import EpisodeRecord, Judgement
 from manifests import Catalog
@@ -122,8 +122,6 @@ async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator
     async with AsyncExitStack() as stack:
         model = None
         if settings.model and settings.base_url and kind.needs_model:
-            from bench.models.settings import ModelSettings
-
             asked = ModelSettings(settings.model, settings.base_url, temperature=0.0)
             model = await stack.enter_async_context(asked.open(key=settings.key))
         try:
