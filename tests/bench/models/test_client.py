@@ -214,7 +214,7 @@ async def test_messages_that_are_no_json_are_refused() -> None:
 
 async def test_an_answer_is_read_and_recorded() -> None:
     calls = [{"id": "call_1", "type": "function", "function": asdict(CALL)}]
-    message = {"tool_calls": calls, "refusal": None}
+    message: dict[str, Any] = {"tool_calls": calls, "refusal": None}
     said, record, _ = await ask(say(body=completion(None, "tool_calls", **message)))
     assert said == Completion("", (CALL,), None, "tool_calls")
     assert (record.input_tokens, record.cached_tokens, record.output_tokens) == (12, 8, 3)

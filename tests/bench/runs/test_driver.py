@@ -338,7 +338,7 @@ async def test_arguments_are_bounded_and_an_episode_records_no_more_than_some_me
 
     async with embedded(tmp_path / "run", catalog) as (directory, gateway):
         await driver_for(directory, Made(act), client=gateway, concurrency=2).run(6)
-    assert sum(file.stat().st_size for file in _files(tmp_path / "run")) < 6 * 9 * 2**20
+    assert sum(file.stat().st_size for file in (tmp_path / "run").iterdir()) < 6 * 9 * 2**20
     records = episodes_of(tmp_path / "run")
     (record,) = (r for r in records if r.id == "starter_0")
     assert {call.code for call in record.tool_calls} == {"invalid_arguments"}
@@ -544,13 +544,9 @@ async def test_no_credential_of_an_agent_enters_a_run_directory(
         async with HttpClient.open(served.url, directory.calls) as client:
             await driver_for(directory, Made(act), client=client).run(1)
         await driver_for(directory, Made(act), client=served.local.gateway).run(1)
-    text = "".join(file.read_text() for file in _files(tmp_path / "run"))
+    text = "".join(file.read_text() for file in (tmp_path / "run").iterdir())
     assert "[redacted]" in text
     assert "planted" not in text
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir())
 
 
 async def test_outputs_are_cut_and_rounds_bounded_in_width(tmp_path: Path) -> None:
