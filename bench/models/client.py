@@ -77,15 +77,12 @@ def is_worth_another(status: int, headers: Mapping[str, str], asked_s: float | N
     return status in (408, 409, 429) or status >= 500
 
 
-def pause_s(retry: int) -> float:
-    """Seconds before the retry with this number, counted from 0."""
+def pause_s(retry: int, asked_s: float | None) -> float:
+    """Seconds before the retry with this number, counted from 0, if `asked_s` were asked for."""
+    if asked_s is not None and 0 < asked_s <= LONGEST_RETRY_AFTER_S:
+        return asked_s
     longest = min(FIRST_PAUSE_S * 2.0**retry, LONGEST_PAUSE_S)
     return longest * (1 - JITTER * random.random())  # noqa: S311 - no secret
-
-
-def is_usable(asked_s: float | None) -> bool:
-    """Whether a pause that was asked for is used; otherwise `pause_s` gives the pause."""
-    return asked_s is not None and 0 < asked_s <= LONGEST_RETRY_AFTER_S
 
 
 __all__ = ["Completion", "FunctionCall", "ModelClient", "ModelError"]
@@ -113,11 +110,11 @@ _Answer = tuple[Completion, TokenCounts]
 
 
 class _TryAgain(Exception):
-    """An attempt failed and another may succeed; `pause_s` is the pause that was asked for."""
+    """An attempt failed and another may succeed; `asked_s` is the pause that was asked for."""
 
-    def __init__(self, text: str, pause_s: float | None = None) -> None:
+    def __init__(self, text: str, asked_s: float | None = None) -> None:
         super().__init__(text)
-        self.pause_s = pause_s
+        self.asked_s = asked_s
 
 
 class ModelClient:
@@ -261,7 +258,7 @@ class ModelClient:
             try:
                 return await self._attempt(body, until, record)
             except _TryAgain as failed:
-                wait_s = failed.pause_s or pause_s(record.attempts - 1)
+                wait_s = pause_s(record.attempts - 1, failed.asked_s)
                 if record.attempts > self._retries or loop.time() + wait_s > until:
                     times = f"after {record.attempts} attempts: " if record.attempts > 1 else ""
                     raise ModelError(f"{times}{failed}") from None
@@ -345,9 +342,8 @@ async def _refused(response: aiohttp.ClientResponse, missing: str | None) -> Exc
     hint = f" (no key was sent: set {missing})" if missing and status == 401 else ""
     text = f"the model's endpoint answered {status}{hint}{words and f': {words}'}"
     asked_s = asked_pause_s(headers)
-    if not is_worth_another(status, headers, asked_s):
-        return ModelError(text)
-    return _TryAgain(text, asked_s if is_usable(asked_s) else None)
+    is_worth = is_worth_another(status, headers, asked_s)
+    return _TryAgain(text, asked_s) if is_worth else ModelError(text)
 
 
 def _proxy_of(url: str) -> str | None:
