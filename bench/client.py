@@ -5,7 +5,6 @@ What answers is not trusted: its answer is bounded and checked, and no redirect 
 no envelope becomes an error that says what is wrong with it.
 """
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -157,28 +156,18 @@ class HttpClient:
         started = time.perf_counter()
         try:
             result = await self._post(tool, arguments, context)
-        except asyncio.CancelledError:
-            gone = failed(ErrorCode.CANCELLED, "the caller went away")
-            self._record(gone, tool, arguments, started, context)
+        except BaseException:
+            result = failed(ErrorCode.CANCELLED, "the caller went away")
             raise
-        self._record(result, tool, arguments, started, context)
+        finally:
+            result.tool = printable(tool)
+            result.call_id = result.call_id or f"unanswered-{next(self._unanswered)}"
+            result.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
+            given = masked(arguments) if result.error is None else redacted(arguments)
+            self._trace.put(record_of(result, None, given, context))
         if self._trace.full:
             await self._trace.room()
         return result
-
-    def _record(
-        self,
-        result: Result,
-        tool: str,
-        arguments: Mapping[str, Any],
-        started: float,
-        context: CallContext,
-    ) -> None:
-        result.tool = printable(tool)
-        result.call_id = result.call_id or f"unanswered-{next(self._unanswered)}"
-        result.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
-        given = masked(arguments) if result.error is None else redacted(arguments)
-        self._trace.put(record_of(result, None, given, context))
 
     async def _post(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
         """The result of a call; without a valid answer it is an error of the gateway."""
@@ -317,15 +306,10 @@ class _ErrorEnvelope(_Strict):
 
     def result(self, _: bytes | None) -> Result:
         error, made = self.error, self.provenance
-        result = Result("", self.call_id or "")
-        result.error = CallError(error.code, error.message, by=error.fault)
-        if made is not None:
-            result.call_id, result.attempts, result.source = (
-                made.call_id,
-                made.attempts,
-                made.source,
-            )
-        return result
+        why = CallError(error.code, error.message, by=error.fault)
+        if made is None:
+            return Result("", self.call_id or "", error=why)
+        return Result("", made.call_id, attempts=made.attempts, source=made.source, error=why)
 
 
 def result_in(

@@ -74,22 +74,18 @@ class Constraints(BaseModel):
         return f"timeliness: {timeliness}; domains: {domains}; intent: {self.intent}"
 
 
-class ConstraintsError(Exception):
-    """A model's answer states no constraints; the text says why, without repeating it."""
-
-
 def read(text: str) -> Constraints:
     """The constraints in a model's answer, which may have fences or words around its JSON object.
 
-    Raises `ConstraintsError`.
+    Raises `ValueError`, whose text does not repeat the answer.
     """
     start, end = text.find("{"), text.rfind("}") + 1
     if not 0 <= start < end:
-        raise ConstraintsError("there is no JSON object in the answer")
+        raise ValueError("there is no JSON object in the answer")
     try:
         return Constraints.model_validate_json(text[start:end])
     except ValidationError as error:
-        raise ConstraintsError(first_problem(error)) from None
+        raise ValueError(first_problem(error)) from None
 
 
 def split(
@@ -187,7 +183,7 @@ class FatrAgent:
         completion = await self._model.complete(messages, record=record)
         try:
             constraints = read(completion.content)
-        except ConstraintsError as error:
+        except ValueError as error:
             return None, f"constraints: none ({error})"
         return constraints, f"constraints: {orjson.dumps(constraints.model_dump()).decode()}"
 

@@ -5,6 +5,7 @@ They observe a day, then decide for each asset. `buy-and-hold` observes only the
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -85,28 +86,22 @@ def answer_of(reply: Result) -> Any:
     return orjson.loads(reply.data)
 
 
-def _random(seed: int) -> Choice:
-    def choose(_: dict[str, Any], name: str) -> str:
-        return random.Random(f"{seed} {name}").choice(("buy", "sell", "hold"))  # noqa: S311
-
-    return choose
+def _by_chance(seed: int, _: dict[str, Any], name: str) -> str:
+    return random.Random(f"{seed} {name}").choice(("buy", "sell", "hold"))  # noqa: S311
 
 
-def _of(name: str, text: str, choice: Callable[[AgentParts], Choice]) -> AgentType[NoOptions]:
+def _of(name: str, text: str, by_seed: Callable[..., str]) -> AgentType[NoOptions]:
     def make(_: NoOptions, parts: AgentParts) -> MarketAgent:
-        return MarketAgent(name, choice(parts), observes_each_day=name != "buy-and-hold")
+        choose = partial(by_seed, parts.seed)
+        return MarketAgent(name, choose, observes_each_day=name != "buy-and-hold")
 
     return AgentType(name, text, make, NoOptions)
 
 
-BUY_AND_HOLD = _of("buy-and-hold", "holds each asset from the first day on", lambda _: _hold)
-RANDOM = _of("random", "buys, sells or holds by chance", lambda parts: _random(parts.seed))
-MOMENTUM = _of("momentum", "follows the sign of the last three days", lambda _: _momentum)
-
-
-def _hold(_: dict[str, Any], __: str) -> str:
-    return "buy"
-
-
-def _momentum(asset: dict[str, Any], _: str) -> str:
-    return _OF_SIGN[asset["momentum"]]
+BUY_AND_HOLD = _of("buy-and-hold", "holds each asset from the first day on", lambda *_: "buy")
+RANDOM = _of("random", "buys, sells or holds by chance", _by_chance)
+MOMENTUM = _of(
+    "momentum",
+    "follows the sign of the last three days",
+    lambda _, asset, __: _OF_SIGN[asset["momentum"]],
+)

@@ -116,20 +116,15 @@ async def open_agent(
         if settings.model is not None:
             model = await parts.enter_async_context(settings.model.open())
         made_of = AgentParts(catalog, settings.seed, model, is_forecast)
-        yield await _made(settings, made_of)
-
-
-async def _made(settings: AgentSettings, parts: AgentParts) -> Agent:
-    name = settings.name
-    try:
-        made = settings.type.make(settings.options, parts)
-        agent: Agent = (await made) if inspect.isawaitable(made) else made
-        problem = lacking(agent, "act")
-    except (KeyboardInterrupt, asyncio.CancelledError, AgentSettingsError):
-        raise
-    except BaseException as error:  # noqa: BLE001 - a user's constructor may raise anything
-        is_plain = isinstance(error, TypeError | ValueError)
-        problem = str(error) if is_plain else words_of(error)
-    if problem:
-        raise AgentSettingsError(f"agent {name}: {problem}")
-    return agent
+        try:
+            made = settings.type.make(settings.options, made_of)
+            agent: Agent = (await made) if inspect.isawaitable(made) else made
+            problem = lacking(agent, "act")
+        except (KeyboardInterrupt, asyncio.CancelledError, AgentSettingsError):
+            raise
+        except BaseException as error:  # noqa: BLE001 - a user's constructor may raise anything
+            is_plain = isinstance(error, TypeError | ValueError)
+            problem = str(error) if is_plain else words_of(error)
+        if problem:
+            raise AgentSettingsError(f"agent {settings.name}: {problem}")
+        yield agent

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,8 @@ def script_of(record: EpisodeRecord, response: Sequence[str] | None = None) -> S
     if record.ending not in [*Ending]:
         raise ValueError(f"no episode ends as {record.ending!r}")
     ending = Ending(record.ending)
-    rounds = groupby(sorted(record.agent_calls, key=_step), key=_step)
+    step = attrgetter("step")
+    rounds = groupby(sorted(record.agent_calls, key=step), key=step)
     turns = [Turn(calls=tuple(map(_call, made))) for _, made in rounds]
     failure: Exception | None = None
     if not ending.is_error:
@@ -148,10 +150,6 @@ def _read(value: Any, place: str, seen: Counter[str]) -> tuple[EpisodeRecord, Sc
     spoken = map(as_text, texts) if isinstance(texts, list) else [as_text(texts)]
     ending = value.get("ending", "answer" if record.execution_result.strip() else "empty")
     return record, script_of(replace(record, error=None, ending=ending), [*spoken])
-
-
-def _step(call: ToolCallRecord) -> int:
-    return call.step
 
 
 def _call(call: ToolCallRecord) -> ToolCall:

@@ -78,7 +78,7 @@ def simulated_model(
         raise click.UsageError(str(error)) from error
     read = _read_faults(faults)
     how = {"seed": seed, "faults": read, "latency_s": latency_s, "port": port, "refused": refused}
-    run(lambda: _serve(loaded, until_stdin_closes, **how))
+    run(lambda: _serve(loaded, how, until_stdin_closes))
 
 
 def _read_faults(texts: tuple[str, ...]) -> "ModelFaults":
@@ -99,7 +99,7 @@ def _read_faults(texts: tuple[str, ...]) -> "ModelFaults":
         raise click.UsageError(f"--fault: {error}") from error
 
 
-async def _serve(suite: "Suite", until_stdin_closes: bool, **how: Any) -> int:
+async def _serve(suite: "Suite", how: dict[str, Any], until_stdin_closes: bool) -> int:
     from bench.models.simulated import SimulatedModel
     from gateway.server.process import raise_file_limit
     from gateway.server.supervisor import when_stdin_closes
@@ -112,9 +112,8 @@ async def _serve(suite: "Suite", until_stdin_closes: bool, **how: Any) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     if until_stdin_closes:  # so that it never outlives the process that started it
         when_stdin_closes(stop.set)
-    opened = SimulatedModel.open(suite.tasks, Catalog.load(), **how)
     try:
-        async with opened as model:
+        async with SimulatedModel.open(suite.tasks, Catalog.load(), **how) as model:
             calm_collector()
             echo(f"simulated model ready on {model.base_url}")
             await stop.wait()

@@ -240,7 +240,7 @@ class Head:
         finally:
             self._actors.pop(name, None)
             self._holders.pop(name, None)
-            self._tell()
+            self._changed.set()
             with anyio.CancelScope(shield=True):
                 await self._cluster.kill(actor)
 
@@ -321,7 +321,7 @@ class Head:
         self.gone_on |= given.gone_on
         self._clients[name] = given.client
         self._cpu_s[name] = given.cpu_s
-        self._tell()
+        self._changed.set()
 
     def _lose(self, name: str, holder: Holder, error: BaseException) -> None:
         """Lease the episodes of a lost player again, and record those that are given up."""
@@ -351,14 +351,10 @@ class Head:
             self.done += 1
             self.given_up += 1
 
-    def _tell(self) -> None:
-        """Wake all that wait for a change."""
-        self._changed.set()
-
     async def _end(self) -> None:
         """End all players, those that have begun in order."""
         self._is_ending = True
-        self._tell()
+        self._changed.set()
         for actor in self._actors.values():
             with suppress(*self._lost_with):
                 actor.end.remote()

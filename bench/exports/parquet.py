@@ -15,6 +15,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from bench.exports.target import new_folder
+from bench.json_lines import Line
 from bench.record import EpisodeRecord
 from bench.runs.about import simulated
 from bench.runs.reader import ExportError, Run, json_text
@@ -48,7 +49,7 @@ def write(run: Run, out: Path, *, force: bool = False) -> int:
         return _write(folder / "episodes.parquet", episodes, run.episodes())
 
 
-def _write(file: Path, schema: Any, records: Iterable[tuple[Any, int]]) -> int:
+def _write(file: Path, schema: Any, records: Iterable[tuple[Any, Line]]) -> int:
     """Write the records as rows and return their number."""
     import pyarrow
     from pyarrow import parquet
@@ -61,12 +62,12 @@ def _write(file: Path, schema: Any, records: Iterable[tuple[Any, int]]) -> int:
     return written
 
 
-def _groups(records: Iterable[tuple[Any, int]]) -> Iterator[list[dict[str, Any]]]:
+def _groups(records: Iterable[tuple[Any, Line]]) -> Iterator[list[dict[str, Any]]]:
     group: list[dict[str, Any]] = []
     size = 0
-    for record, length in records:
+    for record, line in records:
         group.append(_row(record))
-        size += length
+        size += len(line.text)
         if size >= GROUP_BYTES:
             yield group
             group, size = [], 0

@@ -68,11 +68,11 @@ def write(
     tasks, sides = defaultdict[str, list[Entry]](list), _Sides(selection)
     episodes = 0
     for number, run in enumerate(runs):
-        for record, place in run.placed_episodes():
+        for record, found in run.episodes():
             episodes += 1
             question = as_one(record.question)
             sides.add(question, record.id)
-            entry = _entry(record, (number, place), told[number], suite, selection)
+            entry = _entry(record, (number, found.offset), told[number], suite, selection)
             if isinstance(entry, Entry):
                 tasks[question].append(entry)
             else:

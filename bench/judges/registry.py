@@ -10,7 +10,7 @@ from typing import Any
 from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.judge import Judge, JudgeParts, JudgeProtocol, JudgeType
 from bench.judges.judging import JUDGE_S
-from bench.models.settings import EndpointKey, check_body, check_headers, key_for
+from bench.models.settings import EndpointKey, ModelSettings, check_body, check_headers, key_for
 from bench.own import OwnError, is_own, lacking, load, words_of
 from bench.record import EpisodeRecord, Judgement
 from gateway.pipeline.bind import masked
@@ -138,8 +138,6 @@ async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator
     async with AsyncExitStack() as stack:
         model = None
         if settings.model and settings.base_url and kind.needs_model:
-            from bench.models.settings import ModelSettings
-
             asked = ModelSettings(
                 settings.model, settings.base_url, settings.body, settings.headers
             )

@@ -30,6 +30,7 @@ from adapters.http import IDENTITY, read_body
 from adapters.mask import mask_of
 from bench.models.completion import (
     MAX_BYTES,
+    TOO_LARGE,
     Completion,
     FunctionCall,
     ModelError,
@@ -37,7 +38,6 @@ from bench.models.completion import (
     TokenCounts,
     error_words,
     read_answer,
-    too_large,
 )
 from bench.record import REASONING_CHARS, ModelCallRecord, storable
 
@@ -78,15 +78,12 @@ def is_worth_another(status: int, headers: Mapping[str, str], asked_s: float | N
     return status in (408, 409, 429) or status >= 500
 
 
-def pause_s(retry: int) -> float:
-    """Seconds before the retry with this number, counted from 0."""
+def pause_s(retry: int, asked_s: float | None) -> float:
+    """Seconds before the retry with this number, counted from 0, if `asked_s` were asked for."""
+    if asked_s is not None and 0 < asked_s <= LONGEST_RETRY_AFTER_S:
+        return asked_s
     longest = min(FIRST_PAUSE_S * 2.0**retry, LONGEST_PAUSE_S)
     return longest * (1 - JITTER * random.random())  # noqa: S311 - no secret
-
-
-def is_usable(asked_s: float | None) -> bool:
-    """Whether a pause that was asked for is used; otherwise `pause_s` gives the pause."""
-    return asked_s is not None and 0 < asked_s <= LONGEST_RETRY_AFTER_S
 
 
 __all__ = ["Completion", "FunctionCall", "ModelClient", "ModelError"]
@@ -117,11 +114,11 @@ _Answer = tuple[Completion, TokenCounts]
 
 
 class _TryAgain(Exception):
-    """An attempt failed and another may succeed; `pause_s` is the pause that was asked for."""
+    """An attempt failed and another may succeed; `asked_s` is the pause that was asked for."""
 
-    def __init__(self, text: str, pause_s: float | None = None) -> None:
+    def __init__(self, text: str, asked_s: float | None = None) -> None:
         super().__init__(text)
-        self.pause_s = pause_s
+        self.asked_s = asked_s
 
 
 class ModelClient:
@@ -237,10 +234,7 @@ class ModelClient:
             record.reasoning = storable(reasoning[:REASONING_CHARS])
         if completion.model is not None:
             record.answered_by = fit_for_message(completion.model, self._secrets) or None
-        completion = self._masked(completion)
-        if all(call.id for call in completion.calls):
-            return completion
-        return replace(completion, calls=_with_ids(completion.calls, record.step))
+        return self._masked(completion)
 
     def _masked(self, completion: Completion) -> Completion:
         """The completion with the key masked, since what an agent gets goes into records."""
@@ -275,7 +269,7 @@ class ModelClient:
             try:
                 return await self._attempt(body, until, record)
             except _TryAgain as failed:
-                wait_s = failed.pause_s or pause_s(record.attempts - 1)
+                wait_s = pause_s(record.attempts - 1, failed.asked_s)
                 if record.attempts > self._retries or loop.time() + wait_s > until:
                     times = f"after {record.attempts} attempts: " if record.attempts > 1 else ""
                     raise ModelError(f"{times}{failed}") from None
@@ -300,10 +294,12 @@ class ModelClient:
                     if self._stream and not response.content_type.endswith(("json", "html")):
                         return await _streamed(response)
                     whole = await read_body(response, MAX_BYTES)
-            return await _read_whole(whole)
+            if len(whole) < READ_AT_ONCE:
+                return read_answer(whole)
+            return await to_thread.run_sync(read_answer, whole)
         except UpstreamFault as fault:
             if fault.kind == "too_large":
-                raise too_large() from None
+                raise ModelError(TOO_LARGE.format(MAX_BYTES)) from None
             if fault.retryable:
                 raise _TryAgain(_BROKEN_OFF) from None
             raise ModelError(f"the model's endpoint: {fault}") from None
@@ -322,12 +318,6 @@ class ModelClient:
             raise _TryAgain("the model's endpoint does not answer in HTTP") from None
         except (aiohttp.ClientError, OSError):
             raise _TryAgain(_BROKEN_OFF) from None
-
-
-async def _read_whole(body: bytes | bytearray) -> _Answer:
-    if len(body) < READ_AT_ONCE:
-        return read_answer(body)
-    return await to_thread.run_sync(read_answer, body)
 
 
 async def _streamed(response: aiohttp.ClientResponse) -> _Answer:
@@ -363,17 +353,8 @@ async def _refused(response: aiohttp.ClientResponse, missing: str | None) -> Exc
     hint = f" (no key was sent: set {missing})" if missing and status == 401 else ""
     text = f"the model's endpoint answered {status}{hint}{words and f': {words}'}"
     asked_s = asked_pause_s(headers)
-    if not is_worth_another(status, headers, asked_s):
-        return ModelError(text)
-    return _TryAgain(text, asked_s if is_usable(asked_s) else None)
-
-
-def _with_ids(calls: Sequence[FunctionCall], step: int) -> tuple[FunctionCall, ...]:
-    """The calls, each with an id: an answer must name its call, so a missing id is made up."""
-    return tuple(
-        call if call.id else replace(call, id=f"call{step:02}{number:03}")
-        for number, call in enumerate(calls)
-    )
+    is_worth = is_worth_another(status, headers, asked_s)
+    return _TryAgain(text, asked_s) if is_worth else ModelError(text)
 
 
 def _proxy_of(url: str) -> str | None:

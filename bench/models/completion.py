@@ -19,6 +19,10 @@ MAX_STREAM_BYTES = 2**28
 MAX_CALLS = 1_000
 MAX_NAME = 1_000
 
+TOO_LARGE = "the model's answer is over {} bytes"
+_TOO_MANY_CALLS = "the model's answer makes over {} calls"
+_LONG_NAME = "the model names a tool in over {} characters"
+
 _READ_OF_TEXT = 2**14
 _KEPT_WITH_LINE = 40  # bytes that Python holds for a line beside its text
 
@@ -77,7 +81,7 @@ def read_answer(body: bytes | bytearray) -> tuple[Completion, TokenCounts]:
         _call(_text(call.get("id")), call.get("function"))
         for call in _objects(message.get("tool_calls"))
     )
-    _check_calls(len(calls))
+    _check(len(calls), MAX_CALLS, _TOO_MANY_CALLS)
     completion = Completion(
         _text(message.get("content")),
         calls,
@@ -133,15 +137,14 @@ class StreamedAnswer:
     def feed(self, chunk: bytes) -> None:
         """Process the next bytes. Raises `ModelError`."""
         self._stream_bytes += len(chunk)
-        if self._stream_bytes > MAX_STREAM_BYTES:
-            raise ModelError(f"the model's stream is over {MAX_STREAM_BYTES} bytes")
+        _check(self._stream_bytes, MAX_STREAM_BYTES, "the model's stream is over {} bytes")
         self._unread += chunk
         if b"\n" in chunk:
             lines = bytes(self._unread).split(b"\n")
             self._unread = bytearray(lines.pop())
             for line in lines:
                 self._take_line(line.removesuffix(b"\r"))
-        _check_size(len(self._unread))
+        _check(len(self._unread), MAX_BYTES, TOO_LARGE)
 
     def result(self) -> tuple[Completion, TokenCounts] | None:
         """The complete answer, once the stream has ended; None if it ended too early. Raises
@@ -164,7 +167,7 @@ class StreamedAnswer:
         if line.startswith(b"data:"):
             self._data.append(line[5:].removeprefix(b" "))
             self._data_bytes += len(line) + _KEPT_WITH_LINE
-            _check_size(self._data_bytes)
+            _check(self._data_bytes, MAX_BYTES, TOO_LARGE)
         elif not line and self._data:
             data = b"\n".join(self._data)
             self._data, self._data_bytes = [], 0
@@ -203,7 +206,7 @@ class StreamedAnswer:
         if call is None:
             call = self._calls[index] = _Pieces()
             self._last_place = max(self._last_place, index)
-            _check_calls(len(self._calls))
+            _check(len(self._calls), MAX_CALLS, _TOO_MANY_CALLS)
         if id_ and not call.id:
             call.id = id_
             self._places.setdefault(id_, index)
@@ -213,13 +216,13 @@ class StreamedAnswer:
         name, arguments = _text(function.get("name")), _arguments(function.get("arguments"))
         if name != call.name:  # some endpoints repeat the name with every piece
             call.name += name
-            _check_name(call.name)
+            _check(len(call.name), MAX_NAME, _LONG_NAME)
         call.arguments.write(arguments)
         self._grow(len(name) + len(arguments) + 100)
 
     def _grow(self, chars: int) -> None:
         self._kept_chars += chars
-        _check_size(self._kept_chars)
+        _check(self._kept_chars, MAX_BYTES, TOO_LARGE)
 
 
 def _reasoning(message: dict[str, Any]) -> str:
@@ -227,23 +230,9 @@ def _reasoning(message: dict[str, Any]) -> str:
     return _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
 
 
-def too_large() -> ModelError:
-    return ModelError(f"the model's answer is over {MAX_BYTES} bytes")
-
-
-def _check_size(size: int) -> None:
-    if size > MAX_BYTES:
-        raise too_large()
-
-
-def _check_calls(calls: int) -> None:
-    if calls > MAX_CALLS:
-        raise ModelError(f"the model's answer makes over {MAX_CALLS} calls")
-
-
-def _check_name(name: str) -> None:
-    if len(name) > MAX_NAME:
-        raise ModelError(f"the model names a tool in over {MAX_NAME} characters")
+def _check(size: int, most: int, text: str) -> None:
+    if size > most:
+        raise ModelError(text.format(most))
 
 
 def _object(text: bytes | bytearray) -> dict[str, Any]:
@@ -301,7 +290,7 @@ def _call(id_: str, function: object) -> FunctionCall:
     name = _text(function.get("name")) if isinstance(function, dict) else ""
     if not isinstance(function, dict) or not name:
         raise _misshapen("a call without the name of a tool")
-    _check_name(name)
+    _check(len(name), MAX_NAME, _LONG_NAME)
     return FunctionCall(id_, name, _arguments(function.get("arguments")))
 
 

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any, TypeGuard
 
@@ -90,7 +90,7 @@ class Roles:
 
     def __init__(self, tasks: Iterable[Task], catalog: Catalog, seed: int) -> None:
         self._catalog = catalog
-        self._seed = seed
+        self._share = partial(share, seed)
         self._tasks = {task.question: task for task in tasks}
         self._longest_first = sorted(self._tasks, key=len, reverse=True)
         self._contained = lru_cache(1024)(self._task_within)
@@ -229,9 +229,6 @@ class Roles:
     def _task_within(self, text: str) -> Task | None:
         found = next((q for q in self._longest_first if q in text), None)
         return self._tasks[found] if found is not None else None
-
-    def _share(self, *about: object) -> float:
-        return share(self._seed, *about)
 
 
 def share(*about: object) -> float:

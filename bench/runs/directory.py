@@ -111,21 +111,16 @@ class RunDirectory:
             held.callback(_unlock, await to_thread.run_sync(_locked, path))
             if resuming is not None:
                 await to_thread.run_sync(run._take_up, resuming, named)
-            async with run._open():
-                yield run
-
-    @asynccontextmanager
-    async def _open(self) -> AsyncIterator[None]:
-        try:
-            async with self._streaming():
-                yield
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self._try_to_save()
-                await to_thread.run_sync(self._discard_if_empty)
-            raise
-        if self.about.ended != COMPLETE:
-            await self.save()
+            try:
+                async with run._streaming():
+                    yield run
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await run._try_to_save()
+                    await to_thread.run_sync(run._discard_if_empty)
+                raise
+            if run.about.ended != COMPLETE:
+                await run.save()
 
     @asynccontextmanager
     async def _streaming(self) -> AsyncIterator[None]:

@@ -51,7 +51,6 @@ from bench.runs.episode import (
     pending,
     refused,
     requests_of,
-    text_bytes,
     within_bounds,
 )
 from bench.runs.metrics import Tally
@@ -310,7 +309,9 @@ class Driver:
             if _is_ctrl_c(error) or asyncio.current_task() is not own_task:  # it is being closed
                 raise
             if self._is_told_to_end():
-                raise _cancelled(error) from error
+                if isinstance(error, asyncio.CancelledError):
+                    raise
+                raise asyncio.CancelledError from error
             if isinstance(error, TimeoutError) and limit.expired():
                 end(record, Ending.TIME, f"limit: {self._limits.wall_s:g} s have passed")
             else:
@@ -340,8 +341,8 @@ class Driver:
                 call, size = within_bounds(asked)
                 calls.append(call)
                 spoken += size
-            if turn.response or turn.answer:
-                spoken += text_bytes(turn)
+            for text in (turn.response, turn.answer):
+                spoken += len(text.encode("utf-8", "replace"))
             if spoken > AGENT_BYTES:
                 text = f"agent: texts and arguments of an episode have at most {AGENT_BYTES} bytes"
                 return end(record, Ending.AGENT_ERROR, text)
@@ -597,8 +598,3 @@ def _is_ctrl_c(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(KeyboardInterrupt) is not None
     return isinstance(error, KeyboardInterrupt)
-
-
-def _cancelled(error: BaseException) -> asyncio.CancelledError:
-    """The error with which a cancelled task ends, whatever its agent raised instead."""
-    return error if isinstance(error, asyncio.CancelledError) else asyncio.CancelledError()

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from bench.agents import Episode, ModelCallRecord, ToolCall, Turn
+from bench.agents import Episode, ModelCallRecord, ToolCall
 from bench.agents.agent import LONGEST_TEXT
 from bench.record import OUTPUT_CHARS, Ending, EpisodeRecord, ToolCallRecord, storable
 from bench.suites.suite import Suite
@@ -125,13 +125,6 @@ def _json_bytes(arguments: dict[str, Any]) -> int:
         return size if size > ARGUMENTS_BYTES else len(orjson.dumps(arguments))
     except (TypeError, RecursionError):
         return 0
-
-
-def text_bytes(turn: Turn) -> int:
-    """Bytes of the texts of a turn."""
-    return len(turn.response.encode("utf-8", "replace")) + len(
-        turn.answer.encode("utf-8", "replace")
-    )
 
 
 def pending(call: ToolCall, step: int) -> ToolCallRecord:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bench.agents import Agent, Episode, Round
+from bench.runs.driver import owed
 from bench.suites.suite import Suite
 from gateway import Result
 from gateway.pipeline.bind import Binder, BoundCall, InvalidCall
@@ -52,9 +53,8 @@ async def needs(
     """
     binder, keys = Binder(catalog), set[str]()
     hosts: dict[str, HostNeed] = {}
-    for number in range(episodes):
-        repeat, index = divmod(number, len(suite.tasks))
-        for bound in await _calls(agent, suite, index, repeat, binder, rounds):
+    for number, (task, repeat) in enumerate(owed(suite, episodes), 1):
+        for bound in await _calls(agent, Episode(task, repeat, rounds_left=rounds), binder):
             host = host_of(bound.plan.manifest)
             need = hosts.setdefault(host, HostNeed(host, left=left.get(host)))
             need.calls += 1
@@ -62,18 +62,15 @@ async def needs(
             need.distinct += bound.key not in keys
             keys.add(bound.key)
             if need.left is not None and need.runs_out is None and need.distinct > need.left:
-                need.runs_out = number + 1
+                need.runs_out = number
             if need.left is not None and need.most > need.left:
-                need.runs_out_at_most = need.runs_out_at_most or number + 1
+                need.runs_out_at_most = need.runs_out_at_most or number
     return sorted(hosts.values(), key=lambda need: (-need.calls, need.host))
 
 
-async def _calls(
-    agent: Agent, suite: Suite, index: int, repeat: int, binder: Binder, rounds: int
-) -> Iterable[BoundCall]:
-    episode = Episode(suite.tasks[index], repeat, rounds_left=rounds)
+async def _calls(agent: Agent, episode: Episode, binder: Binder) -> Iterable[BoundCall]:
     bound: list[BoundCall] = []
-    while len(episode.history) < rounds:
+    while len(episode.history) < episode.rounds_left:
         try:
             turn = await agent.act(episode)
         except Exception:  # noqa: BLE001 - in the run it ends only its own episode

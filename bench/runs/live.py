@@ -10,7 +10,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, Self
 
 from rich.box import SIMPLE
@@ -94,20 +94,24 @@ class Live:
         self._rich = RichLive(console=console, auto_refresh=False) if console.is_terminal else None
         self._every_s = TERMINAL_EVERY_S if self._rich else LINES_EVERY_S
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         self._pace.note(self._started, self._driver.done, self._metrics.traffic.latency_ms.count)
         if self._rich:
             with self._lit():
                 self._rich.start()
+        self._watcher = asyncio.create_task(self._refresh_repeatedly())
         return self
 
-    def __exit__(self, *_: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
+        self._watcher.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._watcher
         self._show()
         if self._rich:
             with self._lit():
                 self._rich.stop()
 
-    async def refresh_repeatedly(self) -> None:
+    async def _refresh_repeatedly(self) -> None:
         while True:
             await asyncio.sleep(self._every_s)
             await self.refresh()

@@ -88,21 +88,15 @@ class Run:
         said = f"run.json has digest {recorded}, {found}"
         return f"{self.path}: the files are not those that the run left: {said}"
 
-    def calls(self) -> Iterator[tuple[CallRecord, int]]:
-        """Calls, each with its length in bytes."""
-        return _read(self.path / "calls.jsonl", _CALL)
+    def calls(self) -> Iterator[tuple[CallRecord, Line]]:
+        """Calls, each with its line."""
+        return _records(self.path / "calls.jsonl", _CALL)
 
-    def episodes(self) -> Iterator[tuple[EpisodeRecord, int]]:
-        """Episodes, each with its length in bytes."""
-        return ((record, len(line.text) + len(b"\n")) for record, line in self._once())
+    def episodes(self) -> Iterator[tuple[EpisodeRecord, Line]]:
+        """Episodes, each with its line, at whose offset `episode_at` reads it again.
 
-    def placed_episodes(self) -> Iterator[tuple[EpisodeRecord, int]]:
-        """Episodes, each with its place in the file, at which `episode_at` reads it again."""
-        return ((record, line.offset) for record, line in self._once())
-
-    def _once(self) -> Iterator[tuple[EpisodeRecord, Line]]:
-        """All episodes. No digest covers all lines of an interrupted run, so each of its episodes
-        counts once, and the number of repeated records is logged.
+        No digest covers all lines of an interrupted run, so each of its episodes counts once, and
+        the number of repeated records is logged.
         """
         file, seen, doubled = self.path / "episodes.jsonl", set[str](), 0
         is_whole = self.about.ended != INTERRUPTED
@@ -151,11 +145,6 @@ def episode_at(file: Path, place: int) -> EpisodeRecord:
     except ValidationError as error:
         text = f"{file}: it was changed while it was read: {first_problem(error)}"
         raise RunDirectoryError(text) from error
-
-
-def _read(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, int]]:
-    for record, line in _records(file, kind):
-        yield record, len(line.text) + len(b"\n")
 
 
 def _records(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, Line]]:

@@ -104,15 +104,14 @@ Begun = dict[str, list[Checkpoint]]
 class Settled:
     """The names of finished episodes; where the records of the `unjudged` ones are in
     `unjudged.jsonl`; the checkpoints of the others, and how many of these were interrupted. How
-    many records were moved to `abandoned.jsonl`, and how many of these are `strange`: not of the
-    plan, or there twice.
+    many records were moved to `abandoned.jsonl` because they are `strange`: not of the plan, or
+    there twice.
     """
 
     finished: set[str] = field(default_factory=set)
     unjudged: dict[str, int] = field(default_factory=dict)
     begun: Begun = field(default_factory=dict)
     interrupted: int = 0
-    abandoned: int = 0
     strange: int = 0
 
 
@@ -161,7 +160,7 @@ def settle(
         settled.begun = _begun(path, played)
         for checkpoints in settled.begun.values():
             needed.update(*map(_call_ids, checkpoints))
-        settled.abandoned += _move(
+        _move(
             path / CHECKPOINTS,
             {
                 line.offset: ABANDONED
@@ -179,7 +178,8 @@ def settle(
         settled.strange += is_again or not is_planned
         if is_again or not (call.episode in played or call.call_id in needed):
             moved_calls[line.offset] = ABANDONED
-    settled.abandoned += _move(path / CALLS, moved_calls) + _move(path / EPISODES, moved)
+    _move(path / CALLS, moved_calls)
+    _move(path / EPISODES, moved)
     if waiting := played - settled.finished:
         for record, line in records(path / UNJUDGED, _EPISODE):
             if record.episode in waiting:
@@ -300,14 +300,14 @@ def _is_infrastructure(record: _Episode) -> bool:
     return is_infrastructure(failed)
 
 
-def _move(file: Path, moved: Mapping[int, str]) -> int:
-    """Move lines, by their place in the file, to the end of the files beside it with these names;
-    returns how many were abandoned. An incomplete last line is removed.
+def _move(file: Path, moved: Mapping[int, str]) -> None:
+    """Move lines, by their place in the file, to the end of the files beside it with these names.
+    An incomplete last line is removed.
     """
     if not moved:
         with open(file, "r+b", opener=own_file) as opened:
             _cut_to_whole_lines(opened)
-        return 0
+        return
     with replaced_file(file) as left, ExitStack() as stack:
         others = {
             name: stack.enter_context(open(file.parent / name, "a+b", opener=own_file))
@@ -325,7 +325,6 @@ def _move(file: Path, moved: Mapping[int, str]) -> int:
             for name, other in others.items():  # the original file still has these records
                 os.truncate(other.fileno(), before[name])
             raise
-    return [*moved.values()].count(ABANDONED)
 
 
 def _cut_to_whole_lines(file: BinaryIO) -> int:

@@ -3,7 +3,6 @@
 An engine says where the episodes are played: `here` in this process, `bench/engines/run.py` on Ray.
 """
 
-import asyncio
 import contextlib
 import os
 import platform
@@ -164,7 +163,7 @@ async def run(
         directory = await parts.enter_async_context(opened)
         calls, episodes = directory.metrics.traffic.latency_ms.count, len(directory.finished)
         async with start(directory) as player:
-            shown = shown_if(show, directory, player, plan.episodes)
+            shown = Live(directory, player, plan.episodes) if show else contextlib.nullcontext()
             async with Vitals.watch() as vitals, shown:
                 await player.run(plan.episodes)
             began = player.began or time.perf_counter()
@@ -343,21 +342,3 @@ async def client_of(
         key = os.environ.get(GATEWAY_KEY)
         async with WireClient.open(plan.gateway, trace, key, once=once) as client:
             yield client
-
-
-@asynccontextmanager
-async def shown_if(
-    show: bool, directory: RunDirectory, player: Progress, episodes: int
-) -> AsyncIterator[None]:
-    """Show progress on the terminal while the context is open, if it is to be shown."""
-    if not show:
-        yield
-        return
-    with Live(directory, player, episodes) as live:
-        watcher = asyncio.create_task(live.refresh_repeatedly())
-        try:
-            yield
-        finally:
-            watcher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watcher

@@ -20,21 +20,22 @@ def silences(plan: "RunPlan", metrics: Mapping[str, Any], about: "RunInfo") -> I
     usage, errors = metrics["usage"], about.first_errors
     for who, ending in (("agent", Ending.AGENT_ERROR), ("environment", Ending.ENVIRONMENT_ERROR)):
         if [*usage["endings"]] == [ending]:
-            yield _failure(who, usage["endings"][ending], errors.get(ending))
+            episodes = usage["endings"][ending]
+            yield _told(f"the {who} failed in all {episodes} episodes", errors.get(ending))
     yield from of_judge(about.judged, about.failed_judgements, errors.get(JUDGE))
     url = plan.agent.model.base_url if plan.agent.model else None
     yield from of_model("agent", url, usage, errors.get(Ending.MODEL_ERROR))
     yield from of_model("judge", plan.judge.base_url, usage["judge"], errors.get(JUDGE))
     calls = about.gateway_calls
     if calls and calls["made"] and calls["unanswered"] == calls["made"]:
-        asked = f"{calls['made']} calls"
-        yield _unanswered("the gateway", plan.gateway, asked, calls["first_silence"])
+        text = f"the gateway at {plan.gateway} answered none of {calls['made']} calls"
+        yield _told(text, calls["first_silence"])
 
 
 def of_judge(judged: int, failed: int, error: str | None = None) -> Iterator[str]:
     """The line for a judge, if it failed on every episode."""
     if judged and failed == judged:
-        yield _failure("judge", failed, error)
+        yield _told(f"the judge failed in all {failed} episodes", error)
 
 
 def of_model(
@@ -43,16 +44,9 @@ def of_model(
     """The line for one model, if it answered none of its requests."""
     asked = usage["model_calls"]
     if asked["calls"] and asked["failed"] == asked["calls"]:
-        yield _unanswered(f"the {whose}'s model", url, f"{asked['calls']} requests", error)
+        where = f" at {url}" if url else ""
+        yield _told(f"the {whose}'s model{where} answered none of {asked['calls']} requests", error)
 
 
-def _failure(who: str, episodes: int, error: str | None) -> str:
-    return f"the {who} failed in all {episodes} episodes{_first(error)}"
-
-
-def _unanswered(who: str, url: str | None, asked: str, error: str | None) -> str:
-    return f"{who}{f' at {url}' if url else ''} answered none of {asked}{_first(error)}"
-
-
-def _first(error: str | None) -> str:
-    return f"; the first: {error}" if error else ""
+def _told(text: str, error: str | None) -> str:
+    return f"{text}; the first: {error}" if error else text

@@ -1,6 +1,17 @@
 """What tests of the bench share."""
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
+
+from bench.runs.directory import RunDirectory
+
+
+@pytest.fixture
+async def run(tmp_path: Path) -> AsyncIterator[RunDirectory]:
+    async with RunDirectory.open(tmp_path / "run", {}) as directory:
+        yield directory
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,28 +24,15 @@ CONTEXT = CallContext(episode="a.0", step=1)
 async def answering(health: Any, call: Any = None, key: str | None = None) -> AsyncIterator[str]:
     """A server that says `health` of itself, to who has no `key` only its status."""
 
-    async def healthz(request: web.Request) -> web.Response:
-        is_known = key is None or request.headers.get("Authorization") == f"Bearer {key}"
-        return web.json_response(health if is_known else {"status": "ok"})
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/healthz":
+            is_known = key is None or request.headers.get("Authorization") == f"Bearer {key}"
+            return web.json_response(health if is_known else {"status": "ok"})
+        is_call = request.path.startswith("/v1/tools/")
+        return web.json_response(call) if is_call else web.Response(status=404)
 
-    async def called(_: web.Request) -> web.Response:
-        return web.json_response(call)
-
-    app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.post("/v1/tools/{name}", called)])
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield "http://127.0.0.1:{1}".format(*runner.addresses[0])
-    finally:
-        await runner.cleanup()
-
-
-@pytest.fixture
-async def run(tmp_path: Path) -> AsyncIterator[RunDirectory]:
-    async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        yield directory
+    async with upstream(answer) as url:
+        yield url
 
 
 async def test_a_gateway_that_wants_a_key_is_given_it_and_says_so_where_it_is_not(

@@ -6,7 +6,8 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from tests.support.gateways import (
     play,
     under_way,
 )
+from tests.support.runs import lines_of
 from tests.support.servers import server
 from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, Held, until
@@ -47,15 +49,9 @@ def kept_tables(tables: Path) -> Path:
     return tables
 
 
-@pytest.fixture
-async def run(tmp_path: Path) -> AsyncIterator[RunDirectory]:
-    async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        yield directory
-
-
 async def records(run: RunDirectory) -> list[dict[str, Any]]:
     await run.calls.written()
-    return [json.loads(line) for line in (run.path / "calls.jsonl").read_text().splitlines()]
+    return lines_of(run.path / "calls.jsonl")
 
 
 def coins(client: WireClient, number: int) -> list[asyncio.Task[Result]]:
@@ -286,32 +282,20 @@ def answer(call: dict[str, Any], value: int = 1) -> bytes:
     return orjson.dumps({"id": call["id"], **envelope(value)}) + b"\n"
 
 
-@asynccontextmanager
-async def gateway_of(answers: Answers) -> AsyncIterator[str]:
+def gateway_of(answers: Answers) -> AbstractAsyncContextManager[str]:
     """A server that answers the calls of streams so, and plain ones properly."""
-    streams = 0
+    streams = count(1)
 
     async def calls(request: web.Request) -> web.StreamResponse:
-        nonlocal streams
-        streams += 1
+        if request.path != "/v1/calls":
+            return web.json_response(envelope("plain"))
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         await response.prepare(request)
         await response.write(b"\n")
-        await answers(Heard(streams, request, response))
+        await answers(Heard(next(streams), request, response))
         return response
 
-    async def plain(_: web.Request) -> web.Response:
-        return web.json_response(envelope("plain"))
-
-    app = web.Application()
-    app.add_routes([web.post("/v1/calls", calls), web.post("/v1/tools/{name}", plain)])
-    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield "http://127.0.0.1:{1}".format(*runner.addresses[0])
-    finally:
-        await runner.cleanup()
+    return upstream(calls, is_cancelled=True)
 
 
 async def odd_lines(heard: Heard) -> None:
@@ -368,26 +352,6 @@ async def test_a_line_that_does_not_end_is_not_kept(run: RunDirectory) -> None:
     assert (named.ok, named.data) == (True, b'"plain"'), "it is asked for in a request of its own"
     assert (unnamed.code, unnamed.fault) == ("internal", "gateway")
     assert f"a line on the stream of calls is over {ANSWER_BYTES} bytes" in unnamed.text()
-
-
-async def test_a_stream_that_is_compressed_is_not_read(run: RunDirectory) -> None:
-    """Nothing bounds what it becomes. The calls are made by requests of their own."""
-
-    async def calls(_: web.Request) -> web.Response:
-        head = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
-        return web.Response(body=gzip.compress(b"\n"), headers=head)
-
-    async def plain(_: web.Request) -> web.Response:
-        return web.json_response(envelope("plain"))
-
-    async def answers(request: web.Request) -> web.StreamResponse:
-        return await (calls if request.path == "/v1/calls" else plain)(request)
-
-    async with upstream(answers) as url, WireClient.open(url, run.calls) as client:
-        (reply,) = await all_of(coins(client, 1))
-        assert client.plain is not None
-        assert "compresses its streams" in client.plain
-    assert (reply.ok, reply.data) == (True, b'"plain"')
 
 
 async def test_a_call_that_may_be_made_once_is_not_asked_again(run: RunDirectory) -> None:
@@ -483,19 +447,29 @@ async def test_an_outage_is_waited_for_and_has_a_bound(run: RunDirectory) -> Non
     await opened.__aexit__(None, None, None)
 
 
-async def test_a_gateway_without_streams_is_asked_by_plain_requests(run: RunDirectory) -> None:
-    async def refuse(_: web.Request) -> web.Response:
-        return web.json_response({"ok": False, "error": {"code": "invalid_request"}}, status=400)
+PACKED = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
 
-    async def plain(_: web.Request) -> web.Response:
-        return web.json_response(envelope("plain"))
 
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "why"),
+    [
+        (400, b"{}", {}, "the gateway has no streams of calls (status 400)"),
+        # Nothing bounds what it becomes.
+        (200, gzip.compress(b"\n"), PACKED, "the gateway compresses its streams of calls, which"),
+    ],
+    ids=["none", "compressed"],
+)
+async def test_a_gateway_without_streams_is_asked_by_plain_requests(
+    run: RunDirectory, status: int, body: bytes, headers: dict[str, str], why: str
+) -> None:
     async def answers(request: web.Request) -> web.StreamResponse:
-        return await (refuse if request.path == "/v1/calls" else plain)(request)
+        if request.path == "/v1/calls":
+            return web.Response(status=status, body=body, headers=headers)
+        return web.json_response(envelope("plain"))
 
     async with upstream(answers) as url, WireClient.open(url, run.calls) as client:
         replies = await all_of(coins(client, 20))
-        assert client.plain == "the gateway has no streams of calls (status 400)"
+        assert (client.plain or "").startswith(why)
 
     assert {reply.data for reply in replies} == {b'"plain"'}
     assert len(await records(run)) == 20

@@ -154,8 +154,3 @@ def episodes(out: str) -> list[dict[str, Any]]:
         return []
     whole, _, _ = file.read_text().rpartition("\n")
     return [json.loads(line) for line in whole.splitlines()]
-
-
-def about(out: str) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(Path(out, "run.json").read_text())
-    return said

@@ -26,6 +26,7 @@ from finport import Budget, compress
 from gateway import CallContext, Result
 from manifests import Manifest
 from tests.support.answers import answer
+from tests.support.upstreams import upstream
 
 Answer = dict[str, Any] | int
 """A message of the model, with `finish` beside it, or the status of a failure."""
@@ -82,22 +83,9 @@ class PlayedModel:
             said = await self.plan(body) if self.plan else self.answers.pop(0)
         if isinstance(said, int):
             return web.json_response({"error": {"message": "made to fail"}}, status=said)
-        message = {"role": "assistant", **said}
-        finish = message.pop("finish", "tool_calls" if message.get("tool_calls") else "stop")
-        return web.json_response(
-            {
-                "id": "1",
-                "object": "chat.completion",
-                "created": 1,
-                "model": body["model"],
-                "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-                "usage": {
-                    "prompt_tokens": INPUT,
-                    "completion_tokens": OUTPUT,
-                    "total_tokens": INPUT + OUTPUT,
-                },
-            }
-        )
+        said = {"finish": "tool_calls" if said.get("tool_calls") else "stop", **said}
+        whole = completion(**said, model=body["model"], tokens=(INPUT, OUTPUT, 0))
+        return web.Response(body=whole, content_type="application/json")
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -148,18 +136,10 @@ def check(body: dict[str, Any]) -> None:
 async def playing(*answers: Answer) -> AsyncIterator[PlayedModel]:
     """A model that plays `answers`; whatever breaks the rules of `check` fails the test."""
     played = PlayedModel(answers=list(answers))
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", played.answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        played.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    async with upstream(played.answer) as url:
+        played.url = f"{url}/v1"
         yield played
         assert not played.broken
-    finally:
-        await runner.cleanup()
 
 
 class Outputs:
@@ -216,15 +196,22 @@ def opened(played: PlayedModel, **settings: Any) -> Any:
     return ModelClient.open(played.url, "played", None, **settings)
 
 
-def completion(content: str | None = "1685.01", finish: str = "stop", **message: Any) -> bytes:
-    """A whole answer, as an endpoint sends it."""
+def completion(
+    content: str | None = "1685.01",
+    finish: str = "stop",
+    *,
+    model: str = "m",
+    tokens: tuple[int, int, int] = (12, 3, 8),
+    **message: Any,
+) -> bytes:
+    """A whole answer, as an endpoint sends it; its tokens are those in, out and cached."""
     said = {"role": "assistant", "content": content, **message}
     usage = {
-        "prompt_tokens": 12,
-        "completion_tokens": 3,
-        "total_tokens": 15,
-        "prompt_tokens_details": {"cached_tokens": 8},
+        "prompt_tokens": tokens[0],
+        "completion_tokens": tokens[1],
+        "total_tokens": tokens[0] + tokens[1],
+        "prompt_tokens_details": {"cached_tokens": tokens[2]},
     }
     choice = {"index": 0, "message": said, "finish_reason": finish}
-    head = {"id": "1", "object": "chat.completion", "created": 0, "model": "m"}
+    head = {"id": "1", "object": "chat.completion", "created": 0, "model": model}
     return orjson.dumps({**head, "choices": [choice], "usage": usage})

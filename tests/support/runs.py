@@ -55,6 +55,17 @@ def failing(number: int, code: str = "invalid_arguments", fault: str = "agent") 
     return episode(number, call(), call(2, code, fault))
 
 
+def lines_of(file: Path | str) -> list[dict[str, Any]]:
+    """The records in a file of JSON Lines."""
+    return [orjson.loads(line) for line in Path(file).read_bytes().splitlines()]
+
+
+def about(out: Path | str) -> dict[str, Any]:
+    """The content of `run.json`."""
+    found: dict[str, Any] = orjson.loads(Path(out, "run.json").read_bytes())
+    return found
+
+
 def write_run(path: Path, episodes: Iterable[EpisodeRecord], /, **about: Any) -> Path:
     path.mkdir()
     (path / "run.json").write_bytes(orjson.dumps({**ABOUT, "ended": "complete", **about}))

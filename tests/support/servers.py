@@ -6,9 +6,11 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +161,37 @@ def is_listening(port: int) -> bool:
         socket.create_connection(("127.0.0.1", port)).close()
         return True
     return False
+
+
+@contextmanager
+def json_server(
+    answer: Callable[[BaseHTTPRequestHandler], tuple[int, object] | None],
+) -> Iterator[str]:
+    """A server in a thread that answers each request with a status and JSON; None breaks off."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if (said := answer(self)) is None:
+                return
+            text = json.dumps(said[1]).encode()
+            self.send_response(said[0])
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.send_header("x-should-retry", "false")
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_GET = do_POST  # noqa: N815 - the name that the base class calls
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

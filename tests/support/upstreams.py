@@ -23,10 +23,15 @@ Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def upstream(handler: Handler) -> AsyncIterator[str]:
-    app = web.Application()
+async def upstream(
+    handler: Handler, *, is_cancelled: bool = False, most: int = 2**20
+) -> AsyncIterator[str]:
+    """A server whose every answer is made by `handler`, which is cancelled if its client goes away
+    and `is_cancelled`. A body has at most `most` bytes.
+    """
+    app = web.Application(client_max_size=most)
     app.router.add_route("*", r"/{path:[\s\S]*}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=is_cancelled)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:

@@ -75,7 +75,7 @@ PAPER: Final = Paper(
         Setting(
             "data",
             "not masked",
-            "cannot be had: the public data are masked further; the authors expect small differences",
+            "cannot be had: public data are masked further; expect small differences",
         ),
         Setting("request", "the prompt as the only message; no system message, no tools"),
         Setting("decoding", "not stated; the program sends the model's defaults"),

@@ -155,6 +155,6 @@ PAPER: Final = Paper(
         "positions there follow losses; ours follow gains",
         "its reward of three days takes each day's difference with the position of the day after",
         "NFLX is public and is no stock of the paper; its file begins later",
-        "READMEs give other last days for crypto (2023-12-19); the paper's figures are to 2023-11-05",
+        "its README's last day of crypto is 2023-12-19; the paper's figures end on 2023-11-05",
     ),
 )

@@ -23,6 +23,7 @@ from bench.suites.traces import read_trace
 from bench.task import Task
 from tests.support.agents import Loopback, Made
 from tests.support.commands import finbench
+from tests.support.runs import lines_of
 
 pytestmark = pytest.mark.anyio
 
@@ -44,8 +45,8 @@ async def play(
     async with RunDirectory.open(folder, {}) as directory:
         driver = Driver(SUITE, agent, Loopback(), directory, concurrency=3, limits=limits)
         await driver.run(episodes)
-    lines = (folder / "episodes.jsonl").read_text().splitlines()
-    return sorted(map(json.loads, lines), key=lambda record: str(record["episode"]))
+    records = lines_of(folder / "episodes.jsonl")
+    return sorted(records, key=lambda record: str(record["episode"]))
 
 
 def timeless(record: dict[str, Any]) -> dict[str, Any]:
@@ -72,9 +73,8 @@ async def turns(agent: ReplayAgent, name: str = "t", repeat: int = 0) -> list[Tu
 
 
 def calls_of(folder: Path) -> Counter[str]:
-    lines = (folder / "calls.jsonl").read_text().splitlines()
     names = ("tool", "arguments", "episode", "step", "digest", "code")
-    return Counter(json.dumps([json.loads(line)[n] for n in names]) for line in lines)
+    return Counter(json.dumps([c[n] for n in names]) for c in lines_of(folder / "calls.jsonl"))
 
 
 def test_a_recorded_run_played_offline_makes_the_same_calls(tmp_path: Path) -> None:

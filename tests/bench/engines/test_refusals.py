@@ -62,13 +62,8 @@ def test_what_listens_and_is_no_cluster_is_told_within_seconds(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"127.0.0.1:{server.server_address[1]}"
         monkeypatch.setenv("RAY_ADDRESS", address)
+        monkeypatch.setattr("bench.engines.cluster.CONNECT_S", 1.0)
         done = finbench(*RUN, "--upstream", "simulated")
         server.shutdown()
     said = f"no Ray cluster answers at {address}, which RAY_ADDRESS names: {why}"
     assert (done.returncode, said in done.stderr) == (1, True), done.stderr
-
-
-def test_options_of_the_engine_are_for_it_only() -> None:
-    done = finbench("run", "starter", "--players", "2")
-    assert done.returncode == 2
-    assert "--players and --dashboard are for --engine ray only" in done.stderr

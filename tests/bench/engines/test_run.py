@@ -4,24 +4,25 @@ import json
 import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from tests.support.clusters import (
     SNAPSHOT,
     Nodes,
-    about,
     counted,
     episodes,
     nodes,
     raylet_of,
 )
 from tests.support.commands import finbench
+from tests.support.played_model import completion
+from tests.support.runs import about
+from tests.support.servers import json_server
 from tests.support.waiting import block_until
 
 SECRETS = {
@@ -184,43 +185,20 @@ def test_an_episode_that_never_ends_is_given_up_and_no_other(cluster: Nodes) -> 
     assert "was lost (LeaseError)" in err
 
 
-class Endpoint(BaseHTTPRequestHandler):
-    """A model that answers at once."""
-
-    keys: ClassVar[set[str | None]] = set()
-
-    def do_POST(self) -> None:
-        self.keys.add(self.headers["Authorization"])
-        self.rfile.read(int(self.headers["Content-Length"]))
-        message = {"role": "assistant", "content": "42"}
-        said = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-        text = json.dumps({**said, "usage": {"prompt_tokens": 1, "completion_tokens": 1}}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
 def test_secrets_are_those_of_the_node_and_in_no_file_of_ray(cluster: Nodes) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    url = f"http://127.0.0.1:{server.server_port}/v1"
-    asked = ("--agent", "llm", "--model", "m", "--base-url", url, "--upstream", "simulated")
-    try:
+    keys: set[str | None] = set()
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, object]:
+        keys.add(request.headers["Authorization"])
+        return 200, json.loads(completion("42"))
+
+    with json_server(answer) as url:
+        asked = ("--agent", "llm", "--model", "m", "--base-url", f"{url}/v1")
         run = ("run", "starter", "--engine", "ray", "--episodes", "4", "--out", "out", *asked)
-        done = cluster.finbench(*run, "--json", **SECRETS_OF_HEAD)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+        done = cluster.finbench(*run, "--upstream", "simulated", "--json", **SECRETS_OF_HEAD)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["episodes"] == 4
-    assert Endpoint.keys == {f"Bearer {SECRETS['FINBENCH_MODEL_KEY']}"}
+    assert keys == {f"Bearer {SECRETS['FINBENCH_MODEL_KEY']}"}
     logs = [file for file in cluster.folder.rglob("*") if file.is_file()]
     assert any(b"finbench-1 plays" in file.read_bytes() for file in logs), "these are the logs"
     for file in (*logs, *Path("out").iterdir()):

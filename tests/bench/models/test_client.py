@@ -28,12 +28,13 @@ from bench.models.client import (
     ModelClient,
     ModelError,
     asked_pause_s,
-    is_usable,
     is_worth_another,
+    pause_s,
 )
 from bench.models.completion import StreamedAnswer, read_answer
 from bench.record import ModelCallRecord
 from tests.support.played_model import completion
+from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -120,16 +121,9 @@ class Endpoint:
 @asynccontextmanager
 async def endpoint(*script: Play) -> AsyncIterator[Endpoint]:
     opened = Endpoint(chain(script, repeat(script[-1])))
-    app = web.Application(client_max_size=2**26)
-    app.router.add_post("/v1/chat/completions", opened.answer)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        opened.base_url = "http://{}:{}/v1".format(*runner.addresses[0])
+    async with upstream(opened.answer, is_cancelled=True, most=2**26) as url:
+        opened.base_url = f"{url}/v1"
         yield opened
-    finally:
-        await runner.cleanup()
 
 
 def a_record() -> ModelCallRecord:
@@ -192,8 +186,8 @@ async def test_a_request_is_what_the_api_takes() -> None:
 
 async def test_the_thoughts_of_a_model_are_recorded_and_mask_secrets() -> None:
     secret = {"headers": {"X-Key": "planted-in-a-header"}}
-    thought = {"reasoning_content": "the header is planted-in-a-header; so 3"}
-    _, record, _ = await ask(say(body=completion("3", **thought)), options=secret)
+    said = completion("3", reasoning_content="the header is planted-in-a-header; so 3")
+    _, record, _ = await ask(say(body=said), options=secret)
     assert record.reasoning == "the header is ***; so 3"
     pieces = [{"reasoning": "first "}, {"reasoning": "then"}, {"content": "3"}]
     events: list[Any] = [{"choices": [{"delta": piece}]} for piece in pieces]
@@ -235,7 +229,7 @@ async def test_messages_that_are_no_json_are_refused() -> None:
 
 async def test_an_answer_is_read_and_recorded() -> None:
     calls = [{"id": "call_1", "type": "function", "function": asdict(CALL)}]
-    message = {"tool_calls": calls, "refusal": None}
+    message: dict[str, Any] = {"tool_calls": calls, "refusal": None}
     said, record, _ = await ask(say(body=completion(None, "tool_calls", **message)))
     assert said == Completion("", (CALL,), None, "tool_calls")
     assert (record.input_tokens, record.cached_tokens, record.output_tokens) == (12, 8, 3)
@@ -255,11 +249,11 @@ async def test_an_answer_is_read_and_recorded() -> None:
         (completion("九" * 2**18), Completion("九" * 2**18, finish="stop")),
         (
             completion(tool_calls=[{"function": {"name": "a", "arguments": {"b": 1}}}]),
-            Completion("1685.01", (FunctionCall("call02000", "a", '{"b":1}'),), None, "stop"),
+            Completion("1685.01", (FunctionCall("", "a", '{"b":1}'),), None, "stop"),
         ),
         (
             completion(tool_calls=[{"id": "", "function": {"name": "a", "arguments": None}}]),
-            Completion("1685.01", (FunctionCall("call02000", "a", ""),), None, "stop"),
+            Completion("1685.01", (FunctionCall("", "a", ""),), None, "stop"),
         ),
     ],
     ids=["text", "refusal", "filter", "bare", "long", "no id", "empty id"],
@@ -649,7 +643,7 @@ def test_headers_are_read_as_the_official_client_reads_them(
         standing.setattr(time, "time", lambda: now)
         asked_s, told_s = asked_pause_s(headers), sdk._parse_retry_after_header(response.headers)
     assert is_worth_another(status, headers, asked_s) == sdk._should_retry(response)
-    if is_usable(asked_s):
+    if pause_s(0, asked_s) == asked_s:
         assert asked_s == pytest.approx(told_s)
     else:
         assert told_s is None or not 0 < told_s <= 120

@@ -126,23 +126,6 @@ def test_what_is_no_file_of_a_run_is_named_and_not_read(
     assert f"{name}: {why}" in done.output
 
 
-def test_a_field_of_the_wrong_type_is_named(whole: Path) -> None:
-    for name, field, said in (
-        ("run.json", "parts", "run.json: not the settings of a run: parts: "),
-        ("episodes.jsonl", "repeat", "episodes.jsonl:1: not a record: repeat: "),
-        ("calls.jsonl", "elapsed_ms", "calls.jsonl:1: not a record: elapsed_ms: "),
-    ):
-        shutil.rmtree("out", ignore_errors=True)
-        shutil.copytree(whole, "out")
-        text = Path("out", name).read_text()
-        first, *others = text.splitlines() if name != "run.json" else [text]
-        changed = json.dumps(json.loads(first) | {field: {"a": []}})
-        Path("out", name).write_text("\n".join([changed, *others, ""]))
-        done = CliRunner().invoke(main, ("report", "out"))
-        assert done.exit_code == 1
-        assert said in done.output
-
-
 RESUME = (*RUN, "--episodes", "9", "--resume")
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from bench.runs.digest import run_digest
 from bench.runs.directory import RunDirectoryError
 from tests.support.commands import finbench
+from tests.support.runs import lines_of
 
 
 def run(out: str, *options: str) -> dict[str, Any]:
@@ -32,9 +33,9 @@ def test_two_offline_runs_have_one_digest_and_another_seed_has_another() -> None
     assert one["digest"] == other["digest"]
     assert one["snapshot"] == other["snapshot"] == recorded["snapshot"]
     assert one["digest"] in finbench("score", "other").stdout
-    sources = {call["source"] for call in calls("one") if call["ok"]}
+    sources = {call["source"] for call in lines_of("one/calls.jsonl") if call["ok"]}
     assert sources == {"replayed"}
-    assert not [call for call in calls("one") if call["code"] == "not_in_snapshot"]
+    assert not [call for call in lines_of("one/calls.jsonl") if call["code"] == "not_in_snapshot"]
     assert run("third", "--mode", "offline", "--seed", "8")["digest"] != one["digest"]
 
 
@@ -60,10 +61,6 @@ def test_what_a_suite_adds_to_a_record_counts_where_there_is_any(tmp_path: Path)
         {"judgement": {**judgement, "by_metric": {"TaskRelevance": [4.0]}}},
     ):
         assert write(tmp_path, [], [{"episode": "e", "judgement": judgement, **changed}]) != plain
-
-
-def calls(out: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Path(out, "calls.jsonl").read_text().splitlines()]
 
 
 def test_mode_and_snapshot_are_for_an_embedded_gateway() -> None:

@@ -51,7 +51,7 @@ async def test_a_terminal_sees_metrics_with_intervals_errors_hosts_and_time_left
     written = io.StringIO()
     console = Console(file=written, force_terminal=True, width=80, height=40, color_system=None)
     live, player = view(console)
-    with live:
+    async with live:
         await live.refresh()
         player.done = 20
     text = written.getvalue()
@@ -97,7 +97,7 @@ async def test_a_view_that_fails_says_so_once_and_ends_nothing(
     out = Failing(fault)
     monkeypatch.setattr("sys.stdout", out)
     console = Console(file=out, force_terminal=is_terminal)
-    with view(console)[0] as live:
+    async with view(console)[0] as live:
         for _ in range(3):
             await live.refresh()
     monkeypatch.undo()
@@ -114,7 +114,7 @@ async def test_hosts_that_can_not_be_asked_end_nothing(
     console = Console(file=io.StringIO(), force_terminal=True)
     shown, player = view(console)
     monkeypatch.setattr(player, "hosts", broken)
-    with shown as live:
+    async with shown as live:
         live._asked_at = -1e9  # as if it had been long ago
         await live.refresh()
     assert "the live view is off, the run goes on: KeyError" in caplog.text
@@ -127,7 +127,7 @@ async def test_what_can_not_be_saved_is_shown(
     written = io.StringIO()
     console = Console(file=written, force_terminal=is_terminal, color_system=None)
     said = "run.json: No space left on device"
-    with view(console, unsaved=said)[0] as live:
+    async with view(console, unsaved=said)[0] as live:
         await live.refresh()
     assert f"not saved{'' if not is_terminal else ':'} {said}" in (
         written.getvalue() + capsys.readouterr().out
@@ -145,7 +145,7 @@ async def test_no_name_steers_the_terminal(
     monkeypatch.setattr(counted, "rates", lambda: {name: 0.5, "intervals": {}})
     written = io.StringIO()
     console = PlainConsole(file=written, force_terminal=is_terminal, color_system=None, width=120)
-    with view(console, counted)[0] as live:
+    async with view(console, counted)[0] as live:
         await live.refresh()
     seen = written.getvalue() + capsys.readouterr().out
     assert r"T\u001b]0;t\u0007\u202eIR" in seen
@@ -173,7 +173,7 @@ def test_a_terminal_that_goes_away_changes_nothing_of_a_run(
 
 
 async def test_a_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with view(Console(file=io.StringIO()))[0]:
+    async with view(Console(file=io.StringIO()))[0]:
         pass
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("episodes 10/40  in flight 3  ")

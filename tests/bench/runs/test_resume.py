@@ -6,8 +6,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -18,18 +16,15 @@ import pytest
 from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.resume import Resuming, settle
 from gateway.trace import TraceError
-from tests.support.commands import finbench, finbench_begun, finbench_process
+from tests.support.commands import finbench, finbench_begun, finbench_on_a_full_disk
 from tests.support.records import episode as recorded
+from tests.support.runs import about, lines_of
 from tests.support.waiting import block_until
 
 SNAPSHOT = ("--snapshot", "s.snap")
 
 FEW = ("run", "starter", "--upstream", "simulated", "--no-call-rate", "1", "--out", "out")
 """Episodes without a call, for which no process of AkShare starts."""
-
-
-def lines(path: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
 def counted(out: str) -> dict[str, Any]:
@@ -74,7 +69,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
     done = finbench(*slow, "--resume")
     assert done.returncode == 0, done.stderr
 
-    names = [record["episode"] for record in lines("cut/episodes.jsonl")]
+    names = [record["episode"] for record in lines_of("cut/episodes.jsonl")]
     assert len(names) == len(set(names)) == episodes
     assert about("cut")["digest"] == about("whole")["digest"]
     assert kills // 2 < about("cut")["parts"] <= kills + 1, (
@@ -82,21 +77,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
     )
     assert counted("cut") == counted("whole")
     if Path("cut/abandoned.jsonl").exists():
-        print(f"{kills} kills, {len(lines('cut/abandoned.jsonl'))} records abandoned")  # noqa: T201
-
-
-LIMITED = """
-import resource, sys
-most = int(sys.argv.pop(1))
-resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-from bench.cli.main import main
-main()
-"""
-
-
-def on_a_full_disk(most: int, *command: str) -> subprocess.CompletedProcess[str]:
-    """The command where no file grows over `most` bytes; it ends by itself."""
-    return finbench_process(*command, program=(sys.executable, "-c", LIMITED, str(most)))
+        print(f"{kills} kills, {len(lines_of('cut/abandoned.jsonl'))} records abandoned")  # noqa: T201
 
 
 def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
@@ -106,18 +87,18 @@ def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
     assert finbench(*run, "--mode", "offline", "--out", "whole").returncode == 0
     offline = (*run, "--mode", "offline", "--out", "out")
 
-    nothing = on_a_full_disk(100, *offline)  # less than run.json
+    nothing = finbench_on_a_full_disk(100, *offline)  # less than run.json
     assert nothing.returncode == 1
     assert "File too large; nothing was finished, so nothing is left" in nothing.stderr
     assert not Path("out").exists()
 
-    some = on_a_full_disk(40_000, *offline)
+    some = finbench_on_a_full_disk(40_000, *offline)
     assert some.returncode != 0
     assert "what was finished is in out, --resume goes on" in some.stderr
     assert about("out")["ended"] == "interrupted"
 
     finished = {name: whole_lines(f"out/{name}.jsonl") for name in ("calls", "episodes")}
-    less = on_a_full_disk(10_000, *offline, "--resume")
+    less = finbench_on_a_full_disk(10_000, *offline, "--resume")
     assert less.returncode != 0
     assert "in out can't go on: a file in it could not be written: File too large" in less.stderr
     assert "Traceback" not in nothing.stderr + some.stderr + less.stderr
@@ -165,7 +146,7 @@ def test_records_that_can_not_be_moved_away_stay_where_they_are(
     assert (tmp_path / "calls.jsonl").read_bytes() == whole
     assert not list(tmp_path.glob("*.part"))
     settle(tmp_path, failed_too=False)
-    moved = [record["episode"] for record in lines(str(tmp_path / "abandoned.jsonl"))]
+    moved = [record["episode"] for record in lines_of(tmp_path / "abandoned.jsonl")]
     assert moved == ["old", "gone"], "each once, none glued to what was torn"
 
 
@@ -266,7 +247,7 @@ def test_records_without_their_settings_do_not_go_on() -> None:
         refused = finbench(*run, "--resume")
         assert refused.returncode == 1
         assert "run.json: " in refused.stderr
-        assert len(lines("out/episodes.jsonl")) == 2
+        assert len(lines_of("out/episodes.jsonl")) == 2
 
 
 def test_settings_that_would_not_compare_are_named(tmp_path: Path) -> None:
@@ -284,7 +265,7 @@ def test_settings_that_would_not_compare_are_named(tmp_path: Path) -> None:
     assert "12 episodes, 8 of them before, " in more.stdout
     fewer = finbench(*FEW, "--episodes", "3", "--resume")
     assert "12 episodes, 12 of them before" in fewer.stdout
-    assert len(lines("out/episodes.jsonl")) == 12
+    assert len(lines_of("out/episodes.jsonl")) == 12
 
 
 @pytest.mark.anyio
@@ -359,11 +340,11 @@ def test_what_is_not_finished_is_moved_away(
     settled = settle(tmp_path, failed_too=failed_too)
     assert settled.finished == set(finished)
     for name in ("calls", "episodes"):
-        left = lines(str(tmp_path / f"{name}.jsonl"))
+        left = lines_of(tmp_path / f"{name}.jsonl")
         assert [record["episode"] for record in left] == finished
-    assert len(lines(str(tmp_path / "abandoned.jsonl"))) == settled.abandoned
-    again = settle(tmp_path, failed_too=failed_too)
-    assert (again.finished, again.abandoned) == (set(finished), 0)
+    abandoned = (tmp_path / "abandoned.jsonl").read_bytes()
+    assert settle(tmp_path, failed_too=failed_too).finished == set(finished)
+    assert (tmp_path / "abandoned.jsonl").read_bytes() == abandoned
 
 
 SICK = """
@@ -423,23 +404,19 @@ def test_a_judgement_that_was_cut_off_is_made_up_for(tmp_path: Path) -> None:
     assert finbench(*OWN, "whole").returncode == 0
     Path("sick").touch()
     finbench(*OWN, "out")
-    records = [json.loads(line) for line in Path("out/episodes.jsonl").read_text().splitlines()]
+    records = lines_of("out/episodes.jsonl")
     settled = settle(tmp_path / "out", failed_too=False, is_judged=True)
-    assert (len(settled.unjudged), settled.finished, settled.abandoned) == (6, set(), 0)
+    assert (len(settled.unjudged), settled.finished) == (6, set())
     with Path("out/episodes.jsonl").open("w") as file:  # killed after two
         for record in records[:2]:
-            judgement = lines("whole/episodes.jsonl")[0]["judgement"]
+            judgement = lines_of("whole/episodes.jsonl")[0]["judgement"]
             file.write(json.dumps({**record, "judgement": judgement}) + "\n")
     again = settle(tmp_path / "out", failed_too=False, is_judged=True)
-    assert (len(again.unjudged), len(again.finished), again.abandoned) == (4, 2, 0)
+    assert (len(again.unjudged), len(again.finished)) == (4, 2)
+    assert not Path("out/abandoned.jsonl").exists()
     Path("sick").unlink()
     assert finbench(*OWN, "out", "--resume", "--accept-changes").returncode == 0
     assert about("out")["digest"] == about("whole")["digest"]
-
-
-def about(out: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(out, "run.json").read_text())
-    return found
 
 
 def test_the_plan_decides_which_records_are_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
@@ -455,7 +432,7 @@ def test_the_plan_decides_which_records_are_of_the_run(caplog: pytest.LogCapture
     assert said in caplog.text
     assert "8 episodes, 8 of them before" in done.stdout
     assert about("out")["digest"] == whole
-    assert len(lines("out/abandoned.jsonl")) == 4
+    assert len(lines_of("out/abandoned.jsonl")) == 4
 
 
 def test_altered_records_are_refused_and_can_be_accepted() -> None:

@@ -1,10 +1,8 @@
 """A run that asked an endpoint in vain: it fails, and says where that was and what it heard."""
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from bench.cli.main import main
 from tests.support.answers import envelope
+from tests.support.servers import json_server
 
 FINE = {
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "x"}}],
@@ -19,51 +18,20 @@ FINE = {
 }
 
 
-@contextmanager
-def answering(*statuses: int) -> Iterator[str]:
+def answering(*statuses: int) -> AbstractContextManager[str]:
     """A model whose endpoint answers with these in turn, then with the last; 0 breaks off."""
     left = [*statuses]
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._say(200, {"status": "ok", "upstream": "simulated", "mode": "live"})
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, object] | None:
+        if request.command == "GET":
+            return 200, {"status": "ok", "upstream": "simulated", "mode": "live"}
+        if request.path.startswith("/v1/calls"):
+            return 404, {}  # a gateway before streams of calls
+        status = left.pop(0) if len(left) > 1 else left[0]
+        said = {**FINE, **envelope(1)} if status == 200 else {"error": {"message": "not so"}}
+        return (status, said) if status else None
 
-        def do_POST(self) -> None:
-            if self.path.startswith("/v1/calls"):
-                self._say(404, {})  # a gateway before streams of calls
-                self.close_connection = True
-                return
-            self.rfile.read(int(self.headers["Content-Length"]))
-            status = left.pop(0) if len(left) > 1 else left[0]
-            if status:
-                self._say(
-                    status,
-                    {**FINE, **envelope(1)} if status == 200 else {"error": {"message": "not so"}},
-                )
-            else:
-                self.close_connection = True
-
-        def _say(self, status: int, said: object) -> None:
-            text = json.dumps(said).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.send_header("x-should-retry", "false")
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return json_server(answer)
 
 
 def run(*options: str) -> Result:
