@@ -27,7 +27,13 @@ from adapters.market.prices import (
 )
 from bench.json_lines import Line, lines
 from bench.suites.files import read_each
-from bench.suites.investorbench.returns import DayReturn, day_returns, figures, rounded_figures
+from bench.suites.investorbench.returns import (
+    DayReturn,
+    day_returns,
+    figures,
+    measures,
+    rounded_figures,
+)
 from bench.suites.suite import TraceFormatError
 
 _FIELDS = ("id", "symbol", "positions")
@@ -51,20 +57,25 @@ class Decisions:
         """The figures as JSON. InvestorBench's authors end an episode a day early, so their table
         lacks the return to the last price: figures in their reading are under `without_last_day`.
         """
-        year_days = self.market.year_days
+        days, year_days = len(self.earned) + 1, self.market.year_days
         found = figures(self.earned, year_days=year_days)
-        without = figures(self.earned[:-1], year_days=year_days)
+        without = [day.earned for day in self.earned[:-1]]
         row = {
             "id": self.id,
             "symbol": self.market.symbol,
-            **rounded_figures(found.by_name | found.shares),
-            "days": found.days,
+            **rounded_figures(found),
+            "days": days,
             "missing_days": self.missing_days,
             "from": self.first.isoformat(),
             "to": self.last.isoformat(),
-            "without_last_day": rounded_figures(without.by_name),
+            "without_last_day": rounded_figures(
+                measures(without, days=days - 1, year_days=year_days)
+            ),
         }
-        return row | ({"SR_missing": found.sr_missing} if found.sr_missing else {})
+        if found["SR"] is None:
+            why = "fewer than two returns" if found["AV"] is None else "zero volatility"
+            row["SR_missing"] = why
+        return row
 
 
 def read_decisions(file: Path, markets: Mapping[str, Market]) -> Iterator[Decisions]:

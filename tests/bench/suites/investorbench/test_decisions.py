@@ -36,10 +36,9 @@ def test_a_line_becomes_a_row_of_figures(tmp_path: Path) -> None:
     full = figures(day_returns(PRICES, [1, -1, 0, 1]), year_days=252)
     shorter = figures(day_returns(PRICES[:-1], [1, -1, 0]), year_days=252)
     for expected, found in ((full, row), (shorter, row["without_last_day"])):
-        wanted = (expected.cr, expected.sr, expected.mdd, expected.av)
-        assert [found[name] for name in ("CR", "SR", "MDD", "AV")] == pytest.approx(
-            wanted, abs=1e-6
-        )
+        names = ("CR", "SR", "MDD", "AV")
+        wanted = [expected[name] for name in names]
+        assert [found[name] for name in names] == pytest.approx(wanted, abs=1e-6)
     assert row["id"] == "a"
     assert row["symbol"] == "HON"
     assert (row["days"], row["missing_days"]) == (4, 0)
