@@ -25,13 +25,9 @@ _MODULE: Final = "bench.suites.finova.formulas"
 
 
 class Mathematics:
-    """Decides on comparisons. `timed_out` counts those without an answer in time, `crashed` those
-    that ended their process.
-    """
+    """Decides on comparisons."""
 
     def __init__(self, seconds: float) -> None:
-        self.timed_out = 0
-        self.crashed = 0
         self._seconds = seconds
         self._slots = asyncio.Semaphore(PROCESSES)
         self._idle: list[Process] = []
@@ -77,12 +73,7 @@ class Mathematics:
             async with asyncio.timeout(self._seconds):
                 send(process, {"gold": gold, "given": given})
                 answer, _ = await receive(process)
-        except TimeoutError:
-            self.timed_out += 1
-            await self._end(process)
-            return False
-        except asyncio.IncompleteReadError:
-            self.crashed += 1
+        except (TimeoutError, asyncio.IncompleteReadError):
             await self._end(process)
             return False
         except asyncio.CancelledError:

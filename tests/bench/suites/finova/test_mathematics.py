@@ -1,5 +1,7 @@
 """Numbers and formulas are compared as they are written, in bounded time and memory."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,16 +99,16 @@ def test_formulas_are_compared_by_value_or_as_expressions(
 
 
 @pytest.mark.anyio
-async def test_a_formula_that_takes_too_long_is_unequal_and_counted() -> None:
+async def test_a_formula_that_takes_too_long_is_unequal() -> None:
     endless = "9^{99*99*99*99*99}"
     async with Mathematics.open(seconds=1.0) as mathematics:
         assert await mathematics.holds((("1.41421", "\\sqrt{2}"),))
         assert not await mathematics.holds((("1", endless),))
-        assert not await mathematics.holds((("1", endless),))  # remembered
-        assert mathematics.timed_out == 1
+        began = time.monotonic()
+        assert not await mathematics.holds((("1", endless),))
+        assert time.monotonic() - began < 1.0, "it is remembered"
         assert await mathematics.holds((("2", "\\sqrt{4}"), ("3", "1+2")))
         assert not await mathematics.holds((("3", "1+2"), ("3", "1+3")))
-        assert (mathematics.timed_out, mathematics.crashed) == (1, 0)
 
 
 @pytest.mark.anyio
