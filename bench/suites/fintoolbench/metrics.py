@@ -17,7 +17,7 @@ A metric over no episodes is None. Each has its 95 % interval over tasks (`OverT
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -79,15 +79,18 @@ class EpisodeOutcome(NamedTuple):
 
 
 def _marks(judgement: Judgement) -> tuple[int, int, int]:
-    timeliness = intent = domain = NO_VERDICT
-    for tool in judgement.tools:  # one mismatch marks the question, so the greatest counts
-        if tool.timeliness is not None and timeliness != MISMATCH:
-            timeliness = MATCH if tool.timeliness else MISMATCH
-        if tool.intent is not None and intent != MISMATCH:
-            intent = MATCH if tool.intent else MISMATCH
-        if tool.domain is not None and domain != MISMATCH:
-            domain = MATCH if tool.domain else MISMATCH
-    return timeliness, intent, domain
+    tools = judgement.tools
+    return (
+        _mark(tool.timeliness for tool in tools),
+        _mark(tool.intent for tool in tools),
+        _mark(tool.domain for tool in tools),
+    )
+
+
+def _mark(verdicts: Iterable[bool | None]) -> int:
+    """One mismatch marks the question, so the greatest counts."""
+    known = (MATCH if verdict else MISMATCH for verdict in verdicts if verdict is not None)
+    return max(known, default=NO_VERDICT)
 
 
 CAPABILITY = ("TIR", "TESR", "CER", "TESR_net", "CER_net", "TESR_text", "CER_text")

@@ -6,7 +6,7 @@ from array import array
 from bisect import insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from statistics import fmean, median_low
+from statistics import fmean, median, median_low
 from typing import Any
 
 from bench.metrics.interval import DIGITS
@@ -47,7 +47,9 @@ class _Task:
                 insort(self.figures[name], value)
 
     def medians(self) -> dict[str, float | None]:
-        return rounded_figures({name: _median(values) for name, values in self.figures.items()})
+        return rounded_figures(
+            {name: median(values) if values else None for name, values in self.figures.items()}
+        )
 
     def result(self) -> dict[str, Any]:
         return {
@@ -130,12 +132,6 @@ class InvestorMetrics:
     def counts(self) -> Mapping[str, str]:
         repeats = sum(len(task.repeats) for task in self._tasks.values())
         return dict.fromkeys(NAMES, f"{len(self._tasks)} tasks, {repeats:,} repeats")
-
-
-def _median(values: list[float]) -> float | None:
-    """The median of sorted values."""
-    half = len(values) // 2
-    return fmean(values[(len(values) - 1) // 2 : half + 1]) if values else None
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
