@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from adapters.market.prices import Market, MarketDay, read_markets
+from adapters.market.prices import Market, MarketDay
 from bench.suites.investorbench.decisions import read_decisions
 from bench.suites.investorbench.returns import day_returns, figures
 from bench.suites.suite import TraceFormatError
-from tests.support.checkout import INVESTORBENCH
 
 DAYS = (date(2020, 10, 1), date(2020, 10, 2), date(2020, 10, 5), date(2020, 10, 6))
 PRICES = (100.0, 110.0, 99.0, 105.0)
@@ -126,17 +125,3 @@ def test_a_file_without_decisions_is_an_error(tmp_path: Path) -> None:
         rows(tmp_path)
     with pytest.raises(TraceFormatError, match="No such file"):
         list(read_decisions(tmp_path / "none.jsonl", MARKETS))
-
-
-def test_buy_and_hold_of_a_published_asset(tmp_path: Path) -> None:
-    if not INVESTORBENCH.is_dir():
-        pytest.skip("needs InvestorBench's files beside the checkout")
-    market = read_markets(INVESTORBENCH)["MSFT"]
-    positions = {str(record.date): 1 for record in market.during(market.windows.test)}
-    file = tmp_path / "decisions.jsonl"
-    file.write_text(line(symbol="MSFT", positions=positions))
-    [found] = read_decisions(file, {"MSFT": market})
-    row = found.row()
-    measured = [round(row[name], 4) for name in ("CR", "SR", "MDD", "AV")]
-    assert measured == [0.1665, 1.1216, 0.0943, 0.2495]
-    assert row["without_last_day"]["CR"] == pytest.approx(0.1534, abs=5e-5)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from adapters.market.prices import POSITIONS, Position, read_markets
 from bench.suites.investorbench import returns
-from bench.suites.investorbench.returns import day_returns, measures
+from bench.suites.investorbench.returns import day_returns
 from tests.support.checkout import INVESTORBENCH
 
 PRICES = st.integers(1, 10**7).map(lambda thousandths: thousandths / 1000)
@@ -219,9 +219,3 @@ def test_random_positions_in_the_published_assets(
         expected = independent(prices, list(positions), year_days)
         wanted = tuple(expected[name] for name in NAMES)
         assert agree(values(figures(prices, positions, year_days=year_days)), wanted)
-
-
-def test_measures_of_given_returns() -> None:
-    found = measures([0.1, -0.2, 0.3], days=4, year_days=252)
-    assert found["CR"] == pytest.approx(0.2)
-    assert found["MDD"] == pytest.approx(0.2)
