@@ -40,11 +40,10 @@ def block_length(days: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """A bootstrap of daily returns over `days` prices, where a year has `year_days`. `block`
-    overrides `block_length`; it and `resamples` are at least 1.
+    """A bootstrap of daily returns, where a year has `year_days`. `block` overrides `block_length`;
+    it and `resamples` are at least 1.
     """
 
-    days: int
     year_days: int
     seed: int = 0
     resamples: int = RESAMPLES
@@ -62,11 +61,8 @@ class Bootstrap:
     ) -> dict[str, Estimate | None]:
         """CR, SR, MDD and AV of the first agent minus those of the second, whose daily returns are
         of the same days. Each resample draws the same days for both. None where a figure is
-        undefined. Raises `ValueError` if the agents differ in their number of returns.
+        undefined.
         """
-        if len(first) != len(second):
-            text = f"{len(first)} and {len(second)} returns"
-            raise ValueError(f"{text} are no pairs: both agents need one for each day")
 
         def between(chosen: Sequence[int]) -> Figures:
             one, other = (self._measures(side, chosen) for side in (first, second))
@@ -92,8 +88,7 @@ class Bootstrap:
         }
 
     def _measures(self, returns: Sequence[float], chosen: Sequence[int]) -> Figures:
-        drawn = [returns[day] for day in chosen]
-        return measures(drawn, days=self.days, year_days=self.year_days)
+        return measures([returns[day] for day in chosen], year_days=self.year_days)
 
     def _resampled(self, count: int) -> Iterator[list[int]]:
         """Days from 0, as many as there are, for each resample."""

@@ -57,20 +57,18 @@ class Decisions:
         """The figures as JSON. InvestorBench's authors end an episode a day early, so their table
         lacks the return to the last price: figures in their reading are under `without_last_day`.
         """
-        days, year_days = len(self.earned) + 1, self.market.year_days
+        year_days = self.market.year_days
         found = figures(self.earned, year_days=year_days)
         without = [day.earned for day in self.earned[:-1]]
         row = {
             "id": self.id,
             "symbol": self.market.symbol,
             **rounded_figures(found),
-            "days": days,
+            "days": len(self.earned) + 1,
             "missing_days": self.missing_days,
             "from": self.first.isoformat(),
             "to": self.last.isoformat(),
-            "without_last_day": rounded_figures(
-                measures(without, days=days - 1, year_days=year_days)
-            ),
+            "without_last_day": rounded_figures(measures(without, year_days=year_days)),
         }
         if found["SR"] is None:
             why = "fewer than two returns" if found["AV"] is None else "zero volatility"

@@ -25,7 +25,6 @@ class _Repeat:
     figures: dict[str, float | None]
     returns: "array[float]"
     held: "array[float]"
-    days: int
     year_days: int
 
 
@@ -86,7 +85,6 @@ class InvestorMetrics:
             found.figures,
             array("d", found.returns),
             array("d", found.held),
-            len(found.days),
             found.year_days,
         )
         self._tasks.setdefault(record.id, _Task()).add(repeat)
@@ -122,7 +120,7 @@ class InvestorMetrics:
         by_task = {}
         for name, task in sorted(self._tasks.items()):
             middle = task.middle()
-            found = Bootstrap(middle.days, middle.year_days).intervals(middle.returns)
+            found = Bootstrap(middle.year_days).intervals(middle.returns)
             by_task[name] = {
                 figure: None if ends is None else [_rounded(end) for end in ends]
                 for figure, ends in found.items()

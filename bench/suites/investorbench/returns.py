@@ -12,7 +12,7 @@ made equal every day, as InvestorBench's authors compute it.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, fsum, isfinite, log, sqrt
+from math import exp, fsum, log, sqrt
 from statistics import fmean
 from typing import Any
 
@@ -51,19 +51,8 @@ def day_returns(
 
     `cost_bp` is the cost in basis points of changing the position by 1; the position before the
     first day is 0, and a turn from -1 to 1 costs twice. It is charged on the day of the change.
-    Raises `ValueError` for prices that are not finite and above 0, for positions that are not -1, 0
-    or 1, for a cost below 0, and unless there are as many positions as prices.
+    Prices are finite and above 0; there are as many positions.
     """
-    if len(prices) != len(positions):
-        text = f"{len(prices)} prices, but {len(positions)} positions"
-        raise ValueError(f"{text}: each day needs one, although the last one earns nothing")
-    if not isfinite(cost_bp) or cost_bp < 0:
-        raise ValueError(f"a cost of {cost_bp} basis points is none; it must be 0 or more")
-    for price, position in zip(prices, positions, strict=True):
-        if not isfinite(price) or price <= 0:
-            raise ValueError(f"{price} is no price; it must be above 0 and finite")
-        if isinstance(position, bool) or position not in POSITIONS:
-            raise ValueError(f"{position!r} is no position; it must be -1, 0 or 1")
     days = []
     for (price, later), (before, position) in zip(
         pairwise(prices), pairwise((0, *positions)), strict=False
@@ -75,14 +64,15 @@ def day_returns(
     return days
 
 
-def measures(returns: Sequence[float], *, days: int, year_days: int) -> Figures:
-    """The four published figures of daily returns over `days` prices, where a year has `year_days`.
+def measures(returns: Sequence[float], *, year_days: int) -> Figures:
+    """The four published figures of daily returns, where a year has `year_days`.
 
     CR is the cumulative return: the sum of the returns. AV is the annual volatility: their sample
     standard deviation times the square root of a year's trading days; None for fewer than two
-    returns. SR is the Sharpe ratio with a risk-free rate of 0: the return per year divided by AV;
-    None if AV is None or 0. MDD is the maximum drawdown of the product of 1 + r, which starts at 1;
-    a return of -1 or less loses everything, so it is 1 from then on.
+    returns. SR is the Sharpe ratio with a risk-free rate of 0: the return per year divided by AV,
+    where the years are those of the prices, one more than there are returns; None if AV is None or
+    0. MDD is the maximum drawdown of the product of 1 + r, which starts at 1; a return of -1 or
+    less loses everything, so it is 1 from then on.
     """
     count, cr = len(returns), fsum(returns)
     sr = av = None
@@ -90,7 +80,7 @@ def measures(returns: Sequence[float], *, days: int, year_days: int) -> Figures:
         mean = cr / count
         deviation = sqrt(fsum((earned - mean) ** 2 for earned in returns) / (count - 1))
         av = deviation * sqrt(year_days) if deviation > NO_VOLATILITY else 0.0
-        sr = cr / (days / year_days) / av if av else None
+        sr = cr / ((count + 1) / year_days) / av if av else None
     return {"CR": cr, "SR": sr, "MDD": _drawdown(returns), "AV": av}
 
 
@@ -104,7 +94,7 @@ def figures(earned: Sequence[DayReturn], *, year_days: int) -> Figures:
     invested = [day for day in earned if day.is_invested]
     whole = max(len(earned), 1)
     return {
-        **measures([day.earned for day in earned], days=len(earned) + 1, year_days=year_days),
+        **measures([day.earned for day in earned], year_days=year_days),
         "win_rate": sum(day.earned > 0 for day in invested) / len(invested) if invested else None,
         "turnover": sum(day.change for day in earned) / whole,
         "exposure": len(invested) / whole,

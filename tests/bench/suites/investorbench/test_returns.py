@@ -110,23 +110,6 @@ def test_equal_returns_have_no_volatility_though_rounding_makes_them_differ() ->
     assert (found["SR"], found["AV"]) == (None, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("prices", "positions", "said"),
-    [
-        ([1.0, 2.0], [1], "2 prices, but 1 positions"),
-        ([1.0, 0.0], [1, 1], "0.0 is no price"),
-        ([1.0, float("nan")], [1, 1], "nan is no price"),
-        ([1.0, 2.0], [1, 2], "2 is no position"),
-        ([1.0, 2.0], [True, 1], "True is no position"),
-    ],
-)
-def test_bad_input_is_rejected(prices: list[float], positions: list[Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        figures(prices, positions, year_days=252)
-    with pytest.raises(ValueError, match="basis points"):
-        figures([1.0, 2.0], [1, 1], year_days=252, cost_bp=-1)
-
-
 @given(DAYS, st.floats(0, 500))
 def test_figures_stay_within_their_bounds(
     days: list[tuple[float, Position]], cost_bp: float
