@@ -101,11 +101,6 @@ class Entry:
     prompt: bytes
     may_be_learnt: bool
 
-    @property
-    def best_first(self) -> tuple[float, int, bytes]:
-        """Of episodes with the same score, the one with fewer calls is better."""
-        return -self.score, self.calls, self.content
-
 
 def reasons(left_out: Mapping[str, int]) -> str:
     """What was left out, in words. `left_out` has only reasons that there were."""
@@ -148,7 +143,9 @@ def _pairs(ordered: Sequence[Entry], *, every: bool) -> Iterator[tuple[Entry, En
 
 
 def _different(entries: Sequence[Entry], left_out: Counter[str]) -> list[Entry]:
-    """The entries without duplicates, the best first. The score of several is their mean."""
+    """The entries without duplicates, the best first; of those with the same score, the one with
+    fewer calls. The score of several is their mean.
+    """
     found = defaultdict[bytes, list[Entry]](list)
     for entry in entries:
         found[entry.content].append(entry)
@@ -158,4 +155,4 @@ def _different(entries: Sequence[Entry], left_out: Counter[str]) -> list[Entry]:
         first = min(same, key=lambda entry: (not entry.may_be_learnt, entry.prompt))
         first.score = round(fmean(entry.score for entry in same), 9)
         kept.append(first)
-    return sorted(kept, key=lambda entry: entry.best_first)
+    return sorted(kept, key=lambda entry: (-entry.score, entry.calls, entry.content))
