@@ -24,7 +24,7 @@ MOST_REPEATS = 1_000
 class _Repeat:
     figures: dict[str, float | None]
     returns: "array[float]"
-    held: "array[float]"
+    held: float
     year_days: int
 
 
@@ -54,7 +54,7 @@ class _Task:
         return {
             "episodes": len(self.repeats) + self.left_out,
             **self.medians(),
-            "held_CR": _rounded(sum(self.repeats[0].held)),
+            "held_CR": _rounded(self.repeats[0].held),
             "ranges": {
                 name: [_rounded(values[0]), _rounded(values[-1])] if values else None
                 for name, values in self.figures.items()
@@ -84,7 +84,7 @@ class InvestorMetrics:
         repeat = _Repeat(
             found.figures,
             array("d", found.returns),
-            array("d", found.held),
+            sum(found.held),
             found.year_days,
         )
         self._tasks.setdefault(record.id, _Task()).add(repeat)
