@@ -164,8 +164,9 @@ def _training_data(
     manifests: Path | None,
     **options: Any,
 ) -> _Result:
-    from bench.exports.choosing import Selection, SelectionError, reasons
+    from bench.exports.choosing import Selection, reasons
     from bench.exports.training import write
+    from bench.runs.reader import ExportError
 
     names = sorted({run.about.suite for run in runs})
     if len(names) > 1:
@@ -177,7 +178,7 @@ def _training_data(
     given = {name: value for name, value in options.items() if value is not None}
     try:
         selection = Selection.of(form, kind, every=take == "all", **given)
-    except SelectionError as error:
+    except ExportError as error:
         raise click.UsageError(str(error)) from error
     catalog = catalog_in(manifests)
     market = catalog.with_market()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
+from bench.runs.reader import ExportError
 from bench.suites.suite import Measure, Suite
 from manifests.common.nearest import did_you_mean
 
@@ -38,10 +39,6 @@ that differ by less.
 """
 
 
-class SelectionError(Exception):
-    """Nothing can be chosen so; the text says what would be right."""
-
-
 @dataclass(frozen=True, slots=True)
 class Selection:
     """What is written. `score` names the measure by which episodes are chosen. With `every`, all
@@ -63,19 +60,19 @@ class Selection:
         cls, form: Form, suite: type[Suite], *, score: str | None = None, **given: Any
     ) -> "Selection":
         """The selection by the measure of that name, by default the suite's first. Raises
-        `SelectionError`.
+        `ExportError`.
         """
         names = [measure.name for measure in suite.measures]
         if not names:
-            raise SelectionError(f"the suite {suite.__name__} has no measure to choose by")
+            raise ExportError(f"the suite {suite.__name__} has no measure to choose by")
         if score is not None and score not in names:
             text = f"no measure of the suite is named {score!r}; there are: {', '.join(names)}"
-            raise SelectionError(text + did_you_mean(score, names))
+            raise ExportError(text + did_you_mean(score, names))
         measure = next(m for m in suite.measures if score in (None, m.name))
         least = "min_score" if form == "sft" else "min_margin"
         if least not in given and not measure.is_share:
             option = f"--{least.replace('_', '-')}"
-            raise SelectionError(f"{measure.name} is no share from 0 to 1, so {option} is needed")
+            raise ExportError(f"{measure.name} is no share from 0 to 1, so {option} is needed")
         less = {metric.name for metric in suite.metrics if metric.better == "less"}
         return cls(form, measure, measure.is_share and measure.name in less, **given)
 
