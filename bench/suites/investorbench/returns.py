@@ -12,7 +12,7 @@ made equal every day, as InvestorBench's authors compute it.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, fsum, log, sqrt
+from math import exp, fsum, inf, log, sqrt
 from statistics import fmean
 from typing import Any
 
@@ -205,7 +205,7 @@ def _trade(output: object) -> Trade | None:
     try:
         said: Any = orjson.loads(output) if isinstance(output, str) else output
         position, price = said["position"], float(said["price"])
-        if position not in POSITIONS or not 0 < price < float("inf"):
+        if isinstance(position, bool) or position not in POSITIONS or not 0 < price < inf:
             return None
         is_test = said["phase"] == "test"
         date, symbol = str(said["date"]), str(said["symbol"])
