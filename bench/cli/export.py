@@ -18,7 +18,7 @@ from gateway.cli.options import OutPath, echo_json, force, together
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
-    from bench.exports import Run
+    from bench.runs.reader import Run
 
 FORMATS = ("parquet", "openinference", "atif")
 TRAINING = ("sft", "dpo")
@@ -90,9 +90,9 @@ def export(
     dpo            the same with pairs of a better and a worse one; both take several RUNs
     """
     from bench.cli.warnings import warn_of_changes, warn_of_simulation, warn_of_suite
-    from bench.exports import ExportError, Run
     from bench.runs.directory import RunDirectoryError
     from bench.runs.output import check_outside
+    from bench.runs.reader import ExportError, Run
     from bench.suites.suite import SuiteError
 
     if form not in TRAINING:
@@ -164,8 +164,9 @@ def _training_data(
     manifests: Path | None,
     **options: Any,
 ) -> _Result:
-    from bench.exports.choosing import Selection, SelectionError, reasons
+    from bench.exports.choosing import Selection, reasons
     from bench.exports.training import write
+    from bench.runs.reader import ExportError
 
     names = sorted({run.about.suite for run in runs})
     if len(names) > 1:
@@ -177,7 +178,7 @@ def _training_data(
     given = {name: value for name, value in options.items() if value is not None}
     try:
         selection = Selection.of(form, kind, every=take == "all", **given)
-    except SelectionError as error:
+    except ExportError as error:
         raise click.UsageError(str(error)) from error
     catalog = catalog_in(manifests)
     market = catalog.with_market()

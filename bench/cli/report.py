@@ -30,14 +30,18 @@ def report(
 ) -> None:
     """Write metrics, figures and episodes of RUN_DIR as one self-contained HTML file."""
     from bench.cli.warnings import warn_of_changes, warn_of_suite
-    from bench.report.report import ReportError, write
+    from bench.report.report import write
     from bench.runs.directory import RunDirectoryError
+    from bench.suites.suite import SuiteError
 
     suite_in(run_dir, suite)
     try:
         written = write(run_dir, out, force=force, trajectories=trajectories, suite=suite)
-    except (RunDirectoryError, ReportError) as error:
+    except (RunDirectoryError, SuiteError) as error:
         raise click.ClickException(str(error)) from error
+    except OSError as error:
+        page = out or run_dir / "report.html"
+        raise click.ClickException(f"{page}: {error.strerror}") from error
     warn_of_changes(written.run, written.digest)
     warn_of_suite(written.run, suite)
     size = written.size / 2**20

@@ -5,7 +5,3 @@ several runs.
 Only a few episodes are in memory at a time, whatever the size of the run. Credentials are already
 redacted in the records, so none can reach an export.
 """
-
-from bench.runs.reader import ExportError, Run
-
-__all__ = ["ExportError", "Run"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
+from bench.runs.reader import ExportError
 from bench.suites.suite import Measure, Suite
 from manifests.common.nearest import did_you_mean
 
@@ -38,10 +39,6 @@ that differ by less.
 """
 
 
-class SelectionError(Exception):
-    """Nothing can be chosen so; the text says what would be right."""
-
-
 @dataclass(frozen=True, slots=True)
 class Selection:
     """What is written. `score` names the measure by which episodes are chosen. With `every`, all
@@ -63,19 +60,19 @@ class Selection:
         cls, form: Form, suite: type[Suite], *, score: str | None = None, **given: Any
     ) -> "Selection":
         """The selection by the measure of that name, by default the suite's first. Raises
-        `SelectionError`.
+        `ExportError`.
         """
         names = [measure.name for measure in suite.measures]
         if not names:
-            raise SelectionError(f"the suite {suite.__name__} has no measure to choose by")
+            raise ExportError(f"the suite {suite.__name__} has no measure to choose by")
         if score is not None and score not in names:
             text = f"no measure of the suite is named {score!r}; there are: {', '.join(names)}"
-            raise SelectionError(text + did_you_mean(score, names))
+            raise ExportError(text + did_you_mean(score, names))
         measure = next(m for m in suite.measures if score in (None, m.name))
         least = "min_score" if form == "sft" else "min_margin"
         if least not in given and not measure.is_share:
             option = f"--{least.replace('_', '-')}"
-            raise SelectionError(f"{measure.name} is no share from 0 to 1, so {option} is needed")
+            raise ExportError(f"{measure.name} is no share from 0 to 1, so {option} is needed")
         less = {metric.name for metric in suite.metrics if metric.better == "less"}
         return cls(form, measure, measure.is_share and measure.name in less, **given)
 
@@ -100,11 +97,6 @@ class Entry:
     content: bytes
     prompt: bytes
     may_be_learnt: bool
-
-    @property
-    def best_first(self) -> tuple[float, int, bytes]:
-        """Of episodes with the same score, the one with fewer calls is better."""
-        return -self.score, self.calls, self.content
 
 
 def reasons(left_out: Mapping[str, int]) -> str:
@@ -148,7 +140,9 @@ def _pairs(ordered: Sequence[Entry], *, every: bool) -> Iterator[tuple[Entry, En
 
 
 def _different(entries: Sequence[Entry], left_out: Counter[str]) -> list[Entry]:
-    """The entries without duplicates, the best first. The score of several is their mean."""
+    """The entries without duplicates, the best first; of those with the same score, the one with
+    fewer calls. The score of several is their mean.
+    """
     found = defaultdict[bytes, list[Entry]](list)
     for entry in entries:
         found[entry.content].append(entry)
@@ -158,4 +152,4 @@ def _different(entries: Sequence[Entry], left_out: Counter[str]) -> list[Entry]:
         first = min(same, key=lambda entry: (not entry.may_be_learnt, entry.prompt))
         first.score = round(fmean(entry.score for entry in same), 9)
         kept.append(first)
-    return sorted(kept, key=lambda entry: entry.best_first)
+    return sorted(kept, key=lambda entry: (-entry.score, entry.calls, entry.content))

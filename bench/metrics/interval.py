@@ -15,16 +15,16 @@ ONE = 2**40
 """The whole of a figure that is no count. Parts of it are whole numbers, whose sums are exact."""
 
 
-def wilson(part: int | Fraction, whole: int, z: float = Z_95) -> tuple[float, float] | None:
+def wilson(part: int | Fraction, whole: int) -> tuple[float, float] | None:
     """The score interval of a binomial rate (Wilson, JASA 22(158), 1927); None over nothing.
 
     Unlike the textbook interval it stays within 0 and 1, and has a width if none or all passed.
     """
     if not whole:
         return None
-    rate, z2 = float(part / whole), z * z
+    rate, z2 = float(part / whole), Z_95 * Z_95
     middle = (rate + z2 / (2 * whole)) / (1 + z2 / whole)
-    reach = z * sqrt(rate * (1 - rate) / whole + z2 / (4 * whole * whole)) / (1 + z2 / whole)
+    reach = Z_95 * sqrt(rate * (1 - rate) / whole + z2 / (4 * whole * whole)) / (1 + z2 / whole)
     low = 0.0 if part == 0 else middle - reach
     return low, 1.0 if part == whole else middle + reach
 

@@ -1,8 +1,9 @@
 """Means of the figures of single episodes, with 95 % intervals over tasks."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bench.metrics.interval import DIGITS, ONE, ByTask
@@ -56,10 +57,14 @@ class Group(Mergeable):
         self.means = {name: _Mean(*ends) for name, ends in ranges.items()}
 
     def add(self, task: str, figures: Mapping[str, float | None]) -> None:
+        """Raises `ValueError` for a figure that is not between its ends."""
         self.episodes += 1
         for name, mean in self.means.items():
             if (figure := figures.get(name)) is not None:
-                mean.add(task, _within(name, figure, mean.low, mean.high))
+                if not mean.low <= (plain := float(figure)) <= mean.high:
+                    ends = f"from {mean.low:g} to {mean.high:g}"
+                    raise ValueError(f"{name} is {figure!r}, not {ends}")
+                mean.add(task, plain)
 
     def figures(self) -> dict[str, float | None]:
         return {name: mean.mean for name, mean in self.means.items()}
@@ -80,10 +85,11 @@ class Means(Mergeable):
         measured: Callable[[EpisodeRecord, list[ToolCallRecord]], Measured],
         groups: Iterable[str] = (),
     ) -> None:
-        self._ranges = ranges
         self._measured = measured
         self._all = Group(ranges)
-        self._groups: dict[str, dict[str, Group]] = {name: {} for name in groups}
+        self._groups: dict[str, defaultdict[str, Group]] = {
+            name: defaultdict(partial(Group, ranges)) for name in groups
+        }
         self._passed = self._infrastructure = 0
         self._judges: Counter[str] = Counter()
         self._invalid = 0
@@ -97,12 +103,7 @@ class Means(Mergeable):
             self._invalid += record.judgement.invalid
         self._all.add(record.id, found.figures)
         for name, rows in self._groups.items():
-            self._row(rows, str(getattr(record, name))).add(record.id, found.figures)
-
-    def _row(self, rows: "dict[str, Group]", name: str) -> "Group":
-        if name not in rows:
-            rows[name] = Group(self._ranges)
-        return rows[name]
+            rows[str(getattr(record, name))].add(record.id, found.figures)
 
     def rates(self) -> dict[str, Any]:
         return {
@@ -129,11 +130,3 @@ class Means(Mergeable):
     def counts(self) -> Mapping[str, str]:
         of = f"of {self._all.episodes:,}"
         return {name: f"{mean.count:,} {of}" for name, mean in self._all.means.items()}
-
-
-def _within(name: str, figure: float, low: float, high: float) -> float:
-    """Raises `ValueError`."""
-    plain = float(figure)
-    if not low <= plain <= high:
-        raise ValueError(f"{name} is {figure!r}, not from {low:g} to {high:g}")
-    return plain

@@ -46,7 +46,8 @@ def content(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
         "metrics": list(_metrics(metrics, facts)),
         "own_scales": any(not metric.is_share for metric in suite.metrics if metric.is_main),
         "metric_names": 2 if any(metric.axis for metric in suite.metrics) else 1,
-        "metrics_note": suite.metrics_note or _note(suite.metrics),
+        "metrics_note": suite.metrics_note
+        or " ".join(f"{metric.title}: {metric.text}." for metric in suite.metrics),
         "models_published": list(suite.published),
         "published_note": suite.published_note,
         "heat": _heat(facts, metrics.get("breakdown", {})),
@@ -125,10 +126,6 @@ def _head(about: RunInfo, facts: Facts, digest: str) -> Iterator[tuple[str, str 
     yield "Tools revision", said("catalog_revision")
     yield "Snapshot", about.snapshot or "none"
     yield "Run digest", digest if about.digest == digest else None
-
-
-def _note(metrics: Sequence[Metric]) -> str:
-    return " ".join(f"{metric.title}: {metric.text}." for metric in metrics)
 
 
 def _big_metrics(facts: Facts, metrics: Mapping[str, Any]) -> Iterator[Number]:

@@ -41,7 +41,10 @@ def metrics_figure(
     drawn = {metric.name: metric for metric in which if metrics.get(metric.name) is not None}
     if not drawn:
         return None
-    left, parts = d.names([_with_scale(metric) for metric in drawn.values()], 4, ROW, _NAMES)
+    titles = [
+        m.title if m.is_share else f"{m.title} ({m.low:g} to {m.high:g})" for m in drawn.values()
+    ]
+    left, parts = d.names(titles, 4, ROW, _NAMES)
     x, bottom = d.Scale(0, 1, left + 12, WIDTH - 18), 4 + ROW * len(drawn)
     ticks = {0.0: "0", 0.25: "25", 0.5: "50", 0.75: "75", 1.0: "100 %"}
     parts += d.x_axis(x, bottom, ticks, 4)
@@ -66,11 +69,6 @@ def metrics_figure(
         height, parts = height + 8 + more, parts + marks
     said = ", ".join(f"{m.title} {m.text_of(metrics[name])}" for name, m in drawn.items())
     return d.drawing(parts, WIDTH, height, f"Metrics with intervals of 95 %: {said}.")
-
-
-def _with_scale(metric: Metric) -> str:
-    scale = "" if metric.is_share else f" ({metric.low:g} to {metric.high:g})"
-    return f"{metric.title}{scale}"
 
 
 def days_figure(chart: Chart) -> Markup:

@@ -21,14 +21,9 @@ from bench.runs.digest import run_digest
 from bench.runs.output import made_from
 from bench.runs.reader import Run
 from bench.suites import suite_of_run
-from bench.suites.suite import SuiteError
 from manifests.common.terminal import plain
 
 TRAJECTORIES = 1_000
-
-
-class ReportError(Exception):
-    """The report can't be made or written; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +52,18 @@ def write(
     `trajectories` episodes to read. With `force` it replaces an existing file. Memory does not grow
     with the size of the run.
 
-    Raises `RunDirectoryError` where there is no run, `ReportError` where the page can't be
-    written.
+    Raises `RunDirectoryError` where there is no run, `SuiteError`, and `OSError` where the page
+    can't be written.
     """
     out = out or run_dir / "report.html"
     run = Run.open(run_dir)
-    try:
-        with made_from(run_dir, out, force=force) as file:
-            facts = Facts(suite_of_run(run.about.suite, suite), trajectories)
-            for record in run.records():
-                facts.add(record)
-            digest = run_digest(run_dir)
-            text = page(run.about, facts, digest).encode()
-            file.write(text)
-    except SuiteError as error:
-        raise ReportError(str(error)) from error
-    except OSError as error:
-        raise ReportError(f"{out}: {error.strerror}") from error
+    with made_from(run_dir, out, force=force) as file:
+        facts = Facts(suite_of_run(run.about.suite, suite), trajectories)
+        for record in run.records():
+            facts.add(record)
+        digest = run_digest(run_dir)
+        text = page(run.about, facts, digest).encode()
+        file.write(text)
     kept = facts.trajectories
     return Written(out, run, digest, len(text), len(kept), kept.episodes)
 

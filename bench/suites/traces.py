@@ -96,6 +96,8 @@ def read_episode(line: Any, place: str, seen: Counter[str]) -> Traced:
         return Traced(_EPISODE.validate_python(line), typed=True)
     if line.keys() == {"task", "index", "answer"}:
         raise ValueError("not a trace but an answer to a task of Finova: name --suite finova")
+    response = line.get("response")
+    said = response if isinstance(response, list) else [response]
     task = as_text(line.get("id")) or place
     error = as_text(line["error"]) if line.get("error") else None
     calls = _objects(line, "tool_calls")
@@ -112,7 +114,7 @@ def read_episode(line: Any, place: str, seen: Counter[str]) -> Traced:
         "labelled_tools": line.get("labelled_tools") or line.get("select_tools") or [],
         "started_at": 0.0,
         "tool_calls": [_call(call) for call in calls],
-        "response": [as_text(part) for part in _list(line.get("response")) if part is not None],
+        "response": [as_text(part) for part in said if part is not None],
         "execution_result": as_text(line.get("execution_result") or line.get("answer")),
         "error": error,
         "ending": (Ending.AGENT_ERROR if error else Ending.ANSWER).value,
@@ -147,12 +149,6 @@ def as_text(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _list(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
 
 
 def _objects(line: dict[str, Any], field: str) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -29,8 +30,7 @@ def right(judgement: Judgement | None, reading: str) -> bool | None:
     return bool(scores[0]) if scores else None
 
 
-def _group() -> Group:
-    return Group(dict.fromkeys(READINGS, (0.0, 1.0)))
+_group = partial(Group, dict.fromkeys(READINGS, (0.0, 1.0)))
 
 
 class FinovaMetrics(Mergeable):

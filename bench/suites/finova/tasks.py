@@ -126,26 +126,23 @@ def read_answers(file: Path, counts: Mapping[str, int] | None = None) -> Iterato
             which = f" (0 to {count - 1})" if count else ""
             text = f"{answer.index} is no task of {answer.task}, which has {count} tasks{which}"
             raise ValueError(f"index: {text}")
-        task = id_of(answer.task, answer.index)
+        task, text = id_of(answer.task, answer.index), answer.answer or ""
+        repeat = seen[task]
         seen[task] += 1
-        return Traced(_episode(task, answer, seen[task] - 1), typed=True)
+        record = EpisodeRecord(
+            episode=f"{task}.{repeat}",
+            id=task,
+            repeat=repeat,
+            source_dataset="",
+            category=answer.task,
+            question="",
+            setting="",
+            ground_truth="",
+            candidate_tools=[],
+            started_at=0.0,
+            execution_result=text,
+            ending=(Ending.ANSWER if text.strip() else Ending.EMPTY).value,
+        )
+        return Traced(record, typed=True)
 
     return read_each(values(file, orjson.loads), read, TraceFormatError)
-
-
-def _episode(task: str, answer: _RecordedAnswer, repeat: int) -> EpisodeRecord:
-    text = answer.answer or ""
-    return EpisodeRecord(
-        episode=f"{task}.{repeat}",
-        id=task,
-        repeat=repeat,
-        source_dataset="",
-        category=answer.task,
-        question="",
-        setting="",
-        ground_truth="",
-        candidate_tools=[],
-        started_at=0.0,
-        execution_result=text,
-        ending=(Ending.ANSWER if text.strip() else Ending.EMPTY).value,
-    )

@@ -25,17 +25,13 @@ _MODULE: Final = "bench.suites.finova.formulas"
 
 
 class Mathematics:
-    """Decides on comparisons. `timed_out` counts those without an answer in time, `crashed` those
-    that ended their process.
-    """
+    """Decides on comparisons."""
 
     def __init__(self, seconds: float) -> None:
-        self.timed_out = 0
-        self.crashed = 0
         self._seconds = seconds
         self._slots = asyncio.Semaphore(PROCESSES)
         self._idle: list[Process] = []
-        self._busy: set[Process] = set()
+        self._running: set[Process] = set()
         self._known: dict[tuple[str, str], bool] = {}
 
     @classmethod
@@ -72,23 +68,16 @@ class Mathematics:
 
     async def _ask(self, gold: str, given: str) -> bool:
         process = self._idle.pop() if self._idle else await self._start()
-        self._busy.add(process)
         try:
             async with asyncio.timeout(self._seconds):
                 send(process, {"gold": gold, "given": given})
                 answer, _ = await receive(process)
-        except TimeoutError:
-            self.timed_out += 1
-            await self._end(process)
-            return False
-        except asyncio.IncompleteReadError:
-            self.crashed += 1
+        except (TimeoutError, asyncio.IncompleteReadError):
             await self._end(process)
             return False
         except asyncio.CancelledError:
             kill(process)
             raise
-        self._busy.discard(process)
         self._idle.append(process)
         return bool(answer["equal"])
 
@@ -97,7 +86,7 @@ class Mathematics:
             process = await start(_MODULE)
         except UpstreamFault as fault:
             raise SuiteError(f"the process that compares formulas can't start: {fault}") from fault
-        self._busy.add(process)
+        self._running.add(process)
         try:
             async with asyncio.timeout(START_SECONDS):
                 await receive(process)
@@ -107,10 +96,10 @@ class Mathematics:
         return process
 
     async def _end(self, process: Process) -> None:
-        self._busy.discard(process)
+        self._running.discard(process)
         kill(process)
         await process.wait()
 
     async def _close(self) -> None:
-        for process in (*self._idle, *self._busy):
+        for process in tuple(self._running):
             await self._end(process)

@@ -68,11 +68,6 @@ Reply with one JSON object and nothing else:
 {"tools": [{"name": NAME, "timeliness": BOOL, "intent": BOOL, "domain": BOOL}]}"""
 
 
-def answer_prompt(kind: AnswerKind) -> str:
-    """The prompt for a kind of gold answer. Raises `KeyError` for `none`, which is not judged."""
-    return _ANSWER.format(scale=_SCALES[kind])
-
-
 _DIMENSIONS = ("timeliness", "intent", "domain")
 
 MATCH = """TASK: judge-match
@@ -183,7 +178,7 @@ class LlmJudge:
             "answer": record.execution_result,
             "kind": kind,
         }
-        prompt = answer_prompt(kind)
+        prompt = _ANSWER.format(scale=_SCALES[kind])
         replies = await asyncio.gather(
             *(ask(self._model, prompt, about, asked) for _ in range(self._repeats))
         )

@@ -111,16 +111,19 @@ class EpisodeOutcome(NamedTuple):
         )
 
 
-def _marks(tools: Iterable[ToolVerdict]) -> tuple[int, int, int]:
-    timeliness = intent = domain = NO_VERDICT
-    for tool in tools:  # one mismatch marks the question, so the greatest counts
-        if tool.timeliness is not None and timeliness != MISMATCH:
-            timeliness = MATCH if tool.timeliness else MISMATCH
-        if tool.intent is not None and intent != MISMATCH:
-            intent = MATCH if tool.intent else MISMATCH
-        if tool.domain is not None and domain != MISMATCH:
-            domain = MATCH if tool.domain else MISMATCH
-    return timeliness, intent, domain
+def _marks(verdicts: Iterable[ToolVerdict]) -> tuple[int, int, int]:
+    tools = list(verdicts)
+    return (
+        _mark(tool.timeliness for tool in tools),
+        _mark(tool.intent for tool in tools),
+        _mark(tool.domain for tool in tools),
+    )
+
+
+def _mark(verdicts: Iterable[bool | None]) -> int:
+    """One mismatch marks the question, so the greatest counts."""
+    known = (MATCH if verdict else MISMATCH for verdict in verdicts if verdict is not None)
+    return max(known, default=NO_VERDICT)
 
 
 CAPABILITY = (

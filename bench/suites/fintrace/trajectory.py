@@ -20,7 +20,8 @@ Call = tuple[str, str]
 
 def computed(record: EpisodeRecord) -> dict[str, float | None]:
     """Tool-calling F1, precision and recall (by tools, and by tools with their arguments), step
-    efficiency and redundancy, each from 0 to 1.
+    efficiency (the share of gold steps in the steps taken, at most 1, where a step is a call) and
+    redundancy, each from 0 to 1.
 
     Those that need a gold trajectory are None where the record has none, and those with arguments
     where its gold trajectory has no arguments. A gold call without arguments stands for any call
@@ -31,7 +32,8 @@ def computed(record: EpisodeRecord) -> dict[str, float | None]:
     gold, arguments = record.labelled_tools, record.labelled_arguments
     if gold:
         figures |= _named(overlap([name for name, _ in called], gold))
-        figures["StepEfficiency"] = step_efficiency(len(called), len(gold))
+        # It does not say whether the steps were the right ones: a trajectory without steps has 1.
+        figures["StepEfficiency"] = min(1.0, len(gold) / len(called)) if called else 1.0
         figures["ToolCallingF1_ceiling"] = ceiling(gold, record.candidate_tools)
     if len(arguments) == len(gold) > 0:
         labelled = list(zip(gold, arguments, strict=True))
@@ -68,13 +70,6 @@ def ceiling(gold: Sequence[str], offered: Collection[str]) -> float | None:
     agent, keeps F1 down.
     """
     return overlap([name for name in gold if name in offered], gold)[2] if offered else None
-
-
-def step_efficiency(taken: int, gold: int) -> float:
-    """The share of gold steps in the steps taken, at most 1, where a step is a call. It does not
-    say whether the steps were the right ones: a trajectory without steps has 1.
-    """
-    return min(1.0, gold / taken) if taken else 1.0
 
 
 def redundancy(calls: Sequence[ToolCallRecord]) -> float:

@@ -12,12 +12,12 @@ The computation takes about 0.1 s on 150 days, so it is not for the event loop.
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import ceil, log
 
-from bench.suites.investorbench.returns import measures
+from bench.suites.investorbench.returns import Figures, measures
 
 RESAMPLES = 1_000
 
@@ -32,8 +32,6 @@ Interval = tuple[float, float]
 Estimate = tuple[float, Interval | None]
 """A figure with its interval, which it lacks if too many of its resamples are undefined."""
 
-_ByName = Mapping[str, float | None]
-
 
 def block_length(days: int) -> int:
     """The mean length of a block, in days: the cube root of `days`, rounded up."""
@@ -42,11 +40,10 @@ def block_length(days: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """A bootstrap of daily returns over `days` prices, where a year has `year_days`. `block`
-    overrides `block_length`; it and `resamples` are at least 1.
+    """A bootstrap of daily returns, where a year has `year_days`. `block` overrides `block_length`;
+    it and `resamples` are at least 1.
     """
 
-    days: int
     year_days: int
     seed: int = 0
     resamples: int = RESAMPLES
@@ -64,13 +61,10 @@ class Bootstrap:
     ) -> dict[str, Estimate | None]:
         """CR, SR, MDD and AV of the first agent minus those of the second, whose daily returns are
         of the same days. Each resample draws the same days for both. None where a figure is
-        undefined. Raises `ValueError` if the agents differ in their number of returns.
+        undefined.
         """
-        if len(first) != len(second):
-            text = f"{len(first)} and {len(second)} returns"
-            raise ValueError(f"{text} are no pairs: both agents need one for each day")
 
-        def between(chosen: Sequence[int]) -> _ByName:
+        def between(chosen: Sequence[int]) -> Figures:
             one, other = (self._measures(side, chosen) for side in (first, second))
             pairs = {name: (one[name], other[name]) for name in MEASURES}
             return {
@@ -80,7 +74,7 @@ class Bootstrap:
         return self._estimates(len(first), between)
 
     def _estimates(
-        self, count: int, figures: Callable[[Sequence[int]], _ByName]
+        self, count: int, figures: Callable[[Sequence[int]], Figures]
     ) -> dict[str, Estimate | None]:
         """The figures of `count` days with their intervals; None for a figure that is undefined."""
         drawn: dict[str, list[float]] = {name: [] for name in MEASURES}
@@ -93,9 +87,8 @@ class Bootstrap:
             for name, value in figures(range(count)).items()
         }
 
-    def _measures(self, returns: Sequence[float], chosen: Sequence[int]) -> _ByName:
-        drawn = [returns[day] for day in chosen]
-        return measures(drawn, days=self.days, year_days=self.year_days).by_name
+    def _measures(self, returns: Sequence[float], chosen: Sequence[int]) -> Figures:
+        return measures([returns[day] for day in chosen], year_days=self.year_days)
 
     def _resampled(self, count: int) -> Iterator[list[int]]:
         """Days from 0, as many as there are, for each resample."""

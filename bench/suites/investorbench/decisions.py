@@ -27,7 +27,12 @@ from adapters.market.prices import (
 )
 from bench.json_lines import Line, lines
 from bench.suites.files import read_each
-from bench.suites.investorbench.returns import DayReturn, day_returns, figures, rounded_figures
+from bench.suites.investorbench.returns import (
+    DayReturn,
+    day_returns,
+    figures,
+    rounded_figures,
+)
 from bench.suites.suite import TraceFormatError
 
 _FIELDS = ("id", "symbol", "positions")
@@ -54,13 +59,16 @@ class Decisions:
         row = {
             "id": self.id,
             "symbol": self.market.symbol,
-            **rounded_figures(found.by_name | found.shares),
-            "days": found.days,
+            **rounded_figures(found),
+            "days": len(self.earned) + 1,
             "missing_days": self.missing_days,
             "from": self.first.isoformat(),
             "to": self.last.isoformat(),
         }
-        return row | ({"SR_missing": found.sr_missing} if found.sr_missing else {})
+        if found["SR"] is None:
+            why = "fewer than two returns" if found["AV"] is None else "zero volatility"
+            row["SR_missing"] = why
+        return row
 
 
 def read_decisions(file: Path, markets: Mapping[str, Market]) -> Iterator[Decisions]:

@@ -6,7 +6,7 @@ from array import array
 from bisect import insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from statistics import fmean, median_low
+from statistics import fmean, median, median_low
 from typing import Any
 
 from bench.metrics.interval import DIGITS
@@ -24,8 +24,7 @@ MOST_REPEATS = 1_000
 class _Repeat:
     figures: dict[str, float | None]
     returns: "array[float]"
-    held: "array[float]"
-    days: int
+    held: float
     year_days: int
 
 
@@ -48,13 +47,15 @@ class _Task:
                 insort(self.figures[name], value)
 
     def medians(self) -> dict[str, float | None]:
-        return rounded_figures({name: _median(values) for name, values in self.figures.items()})
+        return rounded_figures(
+            {name: median(values) if values else None for name, values in self.figures.items()}
+        )
 
     def result(self) -> dict[str, Any]:
         return {
             "episodes": len(self.repeats) + self.left_out,
             **self.medians(),
-            "held_CR": _rounded(sum(self.repeats[0].held)),
+            "held_CR": _rounded(self.repeats[0].held),
             "ranges": {
                 name: [_rounded(values[0]), _rounded(values[-1])] if values else None
                 for name, values in self.figures.items()
@@ -84,8 +85,7 @@ class InvestorMetrics:
         repeat = _Repeat(
             found.figures,
             array("d", found.returns),
-            array("d", found.held),
-            len(found.days),
+            sum(found.held),
             found.year_days,
         )
         self._tasks.setdefault(record.id, _Task(record.category)).add(repeat)
@@ -134,7 +134,7 @@ class InvestorMetrics:
         by_task = {}
         for name, task in sorted(self._tasks.items()):
             middle = task.middle()
-            found = Bootstrap(middle.days, middle.year_days).intervals(middle.returns)
+            found = Bootstrap(middle.year_days).intervals(middle.returns)
             by_task[name] = {
                 figure: None if ends is None else [_rounded(end) for end in ends]
                 for figure, ends in found.items()
@@ -144,12 +144,6 @@ class InvestorMetrics:
     def counts(self) -> Mapping[str, str]:
         repeats = sum(len(task.repeats) for task in self._tasks.values())
         return dict.fromkeys(NAMES, f"{len(self._tasks)} tasks, {repeats:,} repeats")
-
-
-def _median(values: list[float]) -> float | None:
-    """The median of sorted values."""
-    half = len(values) // 2
-    return fmean(values[(len(values) - 1) // 2 : half + 1]) if values else None
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -12,7 +12,7 @@ made equal every day. That is the authors' baseline; their agent's weights are o
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, fsum, isfinite, log, sqrt
+from math import exp, fsum, inf, log, sqrt
 from statistics import fmean
 from typing import Any
 
@@ -31,55 +31,8 @@ OPEN = "market_open"
 _BASIS_POINT = 1e-4
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """The four published figures of a series of daily returns; all are shares, not percent.
-
-    `cr` is the cumulative return: the sum of the returns. `av` is the annual volatility: their
-    sample standard deviation times the square root of a year's trading days; None for fewer than
-    two returns. `sr` is the Sharpe ratio with a risk-free rate of 0: the return per year divided by
-    `av`; None if `av` is None or 0. `mdd` is the maximum drawdown of the product of 1 + r, which
-    starts at 1; a return of -1 or less loses everything, so it is 1 from then on.
-    """
-
-    cr: float
-    sr: float | None
-    mdd: float
-    av: float | None
-
-    @property
-    def by_name(self) -> dict[str, float | None]:
-        """The figures under the names that the paper gives them."""
-        return {"CR": self.cr, "SR": self.sr, "MDD": self.mdd, "AV": self.av}
-
-    @property
-    def sr_missing(self) -> str:
-        """Why there is no Sharpe ratio; empty if there is one."""
-        if self.sr is not None:
-            return ""
-        return "fewer than two returns" if self.av is None else "zero volatility"
-
-
-@dataclass(frozen=True, slots=True)
-class TradingFigures(Measures):
-    """The measures, and how they came about.
-
-    `days` is the number of prices, `returns` that of returns: one less. `win_rate` is the share of
-    days with r > 0 among those with a position; None if there are none. `turnover` is the mean
-    change of the position a day, from 0 to 2. `exposure` is the share of days with a position.
-    """
-
-    days: int
-    returns: int
-    win_rate: float | None
-    turnover: float
-    exposure: float
-
-    @property
-    def shares(self) -> dict[str, float | None]:
-        """How the measures came about, by the names of the suite's metrics."""
-        names = ("win_rate", "turnover", "exposure")
-        return {name: getattr(self, name) for name in names}
+Figures = dict[str, float | None]
+"""Figures by the names of the suite's metrics, None where one is undefined. All are shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +51,8 @@ def day_returns(
 
     `cost_bp` is the cost in basis points of changing the position by 1; the position before the
     first day is 0, and a turn from -1 to 1 costs twice. It is charged on the day of the change.
-    Raises `ValueError` for prices that are not finite and above 0, for positions that are not -1, 0
-    or 1, for a cost below 0, and unless there are as many positions as prices.
+    Prices are finite and above 0; there are as many positions.
     """
-    if len(prices) != len(positions):
-        text = f"{len(prices)} prices, but {len(positions)} positions"
-        raise ValueError(f"{text}: each day needs one, although the last one earns nothing")
-    if not isfinite(cost_bp) or cost_bp < 0:
-        raise ValueError(f"a cost of {cost_bp} basis points is none; it must be 0 or more")
-    for price, position in zip(prices, positions, strict=True):
-        if not isfinite(price) or price <= 0:
-            raise ValueError(f"{price} is no price; it must be above 0 and finite")
-        if isinstance(position, bool) or position not in POSITIONS:
-            raise ValueError(f"{position!r} is no position; it must be -1, 0 or 1")
     days = []
     for (price, later), (before, position) in zip(
         pairwise(prices), pairwise((0, *positions)), strict=False
@@ -122,34 +64,41 @@ def day_returns(
     return days
 
 
-def measures(returns: Sequence[float], *, days: int, year_days: int) -> Measures:
-    """The measures of daily returns over `days` prices, where a year has `year_days`."""
+def measures(returns: Sequence[float], *, year_days: int) -> Figures:
+    """The four published figures of daily returns, where a year has `year_days`.
+
+    CR is the cumulative return: the sum of the returns. AV is the annual volatility: their sample
+    standard deviation times the square root of a year's trading days; None for fewer than two
+    returns. SR is the Sharpe ratio with a risk-free rate of 0: the return per year divided by AV,
+    where the years are those of the prices, one more than there are returns; None if AV is None or
+    0. MDD is the maximum drawdown of the product of 1 + r, which starts at 1; a return of -1 or
+    less loses everything, so it is 1 from then on.
+    """
     count, cr = len(returns), fsum(returns)
     sr = av = None
     if count > 1:
         mean = cr / count
         deviation = sqrt(fsum((earned - mean) ** 2 for earned in returns) / (count - 1))
         av = deviation * sqrt(year_days) if deviation > NO_VOLATILITY else 0.0
-        sr = cr / (days / year_days) / av if av else None
-    return Measures(cr, sr, _drawdown(returns), av)
+        sr = cr / ((count + 1) / year_days) / av if av else None
+    return {"CR": cr, "SR": sr, "MDD": _drawdown(returns), "AV": av}
 
 
-def figures(earned: Sequence[DayReturn], *, year_days: int) -> TradingFigures:
-    """The figures of what positions earned on consecutive days, where a year has `year_days`."""
-    found = measures([day.earned for day in earned], days=len(earned) + 1, year_days=year_days)
+def figures(earned: Sequence[DayReturn], *, year_days: int) -> Figures:
+    """The measures of what positions earned on consecutive days, and how they came about.
+
+    `win_rate` is the share of days with r > 0 among those with a position; None if there are none.
+    `turnover` is the mean change of the position a day, from 0 to 2. `exposure` is the share of
+    days with a position.
+    """
     invested = [day for day in earned if day.is_invested]
     whole = max(len(earned), 1)
-    return TradingFigures(
-        found.cr,
-        found.sr,
-        found.mdd,
-        found.av,
-        days=len(earned) + 1,
-        returns=len(earned),
-        win_rate=sum(day.earned > 0 for day in invested) / len(invested) if invested else None,
-        turnover=sum(day.change for day in earned) / whole,
-        exposure=len(invested) / whole,
-    )
+    return {
+        **measures([day.earned for day in earned], year_days=year_days),
+        "win_rate": sum(day.earned > 0 for day in invested) / len(invested) if invested else None,
+        "turnover": sum(day.change for day in earned) / whole,
+        "exposure": len(invested) / whole,
+    }
 
 
 def _drawdown(returns: Iterable[float]) -> float:
@@ -163,8 +112,8 @@ def _drawdown(returns: Iterable[float]) -> float:
     return most
 
 
-def rounded_figures(figures: dict[str, float | None]) -> dict[str, float | None]:
-    """TradingFigures as they are printed; -0.0 becomes 0.0."""
+def rounded_figures(figures: Figures) -> Figures:
+    """The figures as they are printed; -0.0 becomes 0.0."""
     return {
         name: None if value is None else round(value, DIGITS) + 0.0
         for name, value in figures.items()
@@ -199,10 +148,9 @@ class Played:
         return tuple(day.earned for day in self.earned)
 
     @property
-    def figures(self) -> dict[str, float | None]:
-        """By the names of the suite's metrics."""
-        found = figures(self.earned, year_days=self.year_days)
-        return {**found.by_name, **found.shares, "CR_above_hold": found.cr - sum(self.held)}
+    def figures(self) -> Figures:
+        above = fsum(self.returns) - sum(self.held)
+        return {**figures(self.earned, year_days=self.year_days), "CR_above_hold": above}
 
 
 def year_days(category: str) -> int:
@@ -257,7 +205,7 @@ def _trade(output: object) -> Trade | None:
     try:
         said: Any = orjson.loads(output) if isinstance(output, str) else output
         position, price = said["position"], float(said["price"])
-        if position not in POSITIONS or not 0 < price < float("inf"):
+        if isinstance(position, bool) or position not in POSITIONS or not 0 < price < inf:
             return None
         is_test = said["phase"] == "test"
         date, symbol = str(said["date"]), str(said["symbol"])

@@ -184,7 +184,7 @@ class InvestorBench(Suite):
         if any(len(one) != days for one in (*a, *b)) or not days:
             return {}
         sides = [[fmean(day) for day in zip(*repeats, strict=True)] for repeats in (b, a)]
-        found = Bootstrap(days + 1, year_days(category)).differences(*sides)
+        found = Bootstrap(year_days(category)).differences(*sides)
         return {
             name: one
             and {
@@ -212,7 +212,7 @@ class InvestorBench(Suite):
             for made in read_decisions(file, read_markets(dataset)):
                 row = made.row()
                 if with_intervals:
-                    bootstrap = Bootstrap(row["days"], made.market.year_days)
+                    bootstrap = Bootstrap(made.market.year_days)
                     row["intervals"] = bootstrap.intervals([day.earned for day in made.earned])
                 rows.append(row)
         except MarketError as error:

@@ -13,8 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.analysis.compare import Run, compare
-from bench.analysis.paired import mcnemar, mean_interval
+from bench.analysis.compare import Run, compare, mcnemar, mean_interval
 from bench.cli.main import main
 from bench.record import EpisodeRecord, ModelCallRecord, ToolVerdict
 from bench.suites.fintoolbench.suite import LabelledTasks

@@ -233,13 +233,6 @@ def test_what_no_judge_saw_is_not_eligible_and_what_none_could_tell_is_undefined
     assert result["intervals"]["IMR"] is None
 
 
-def test_what_was_not_judged_is_undefined() -> None:
-    result = measured(episode(made(1)))
-    for name in ("SoftScore", "CSS", "TMR", "IMR", "DMR"):
-        assert result[name] is None
-        assert result["intervals"][name] is None
-
-
 @pytest.mark.parametrize(
     ("tasks", "low", "high"),
     [

@@ -334,23 +334,25 @@ def test_a_suite_that_fails_ends_its_run_with_the_reason(
     assert "Traceback" not in done.output
 
 
-@pytest.mark.parametrize("command", ["score", "report", "compare", "export"])
-def test_a_run_directory_has_nothing_imported(command: str, tmp_path: Path) -> None:
+def test_a_run_directory_has_nothing_imported(tmp_path: Path) -> None:
     assert finbench("run", *WORDS, "--out", "out").exit_code == 0
     about = json.loads(Path("out/run.json").read_text())
     Path("out/run.json").write_text(json.dumps({**about, "suite": "planted:Suite"}))
     (tmp_path / "planted.py").write_text("open('was_run', 'w').close()")
-    options = {"compare": ("out",), "export": ("--format", "words", "--out", "x")}.get(command, ())
-    done = finbench(command, "out", *options)
-    assert done.exit_code == 2
-    assert "--suite planted:Suite" in " ".join(done.output.split())
-    assert not Path("was_run").exists()
-    finbench(command, "out", *options, *OF_RUN)
-    assert not Path("was_run").exists()
+    for command, *options in (
+        ("score",),
+        ("report",),
+        ("compare", "out"),
+        ("export", "--format", "words", "--out", "x"),
+    ):
+        done = finbench(command, "out", *options)
+        assert done.exit_code == 2, command
+        assert "--suite planted:Suite" in " ".join(done.output.split())
+        finbench(command, "out", *options, *OF_RUN)
+        assert not Path("was_run").exists(), command
 
 
-@pytest.mark.parametrize("command", ["run", "score", "report", "compare"])
-def test_a_suite_may_import_its_siblings_late(command: str) -> None:
+def test_a_suite_may_import_its_siblings_late() -> None:
     Path("late_suite.py").write_text(
         "from own_words import Words\n"
         "class Late(Words):\n"
@@ -360,12 +362,15 @@ def test_a_suite_may_import_its_siblings_late(command: str) -> None:
         "        return late_sibling.measured(super(), record)\n"
     )
     Path("late_sibling.py").write_text("def measured(of, record): return of.measured(record, [])")
-    made = finbench("run", "late_suite:Late", *WORDS[1:], "--out", "out")
-    assert made.exit_code == 0, made.output
-    if command != "run":
+    of_suite = ("--suite", "late_suite:Late")
+    for command in (
+        ("run", "late_suite:Late", *WORDS[1:], "--out", "out"),
+        ("score", "out", *of_suite),
+        ("report", "out", *of_suite),
+        ("compare", "out", "out", *of_suite),
+    ):
         sys.modules.pop("late_sibling", None)
-        other = ("out",) if command == "compare" else ()
-        done = finbench(command, "out", *other, "--suite", "late_suite:Late")
+        done = finbench(*command)
         assert done.exit_code == 0, done.output
 
 

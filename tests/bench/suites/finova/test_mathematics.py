@@ -1,5 +1,7 @@
 """Numbers and formulas are compared as they are written, in bounded time and memory."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,57 +21,52 @@ def test_plain_numbers_are_compared_alike_in_both_directions(one: str, other: st
     assert equal_at_once(one, one) is True
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("12345", "12346"),  # 1e-4 of the number
-        ("5%", "5"),
-        ("5%", "0.05"),
-        ("1.2万元", "1.2"),
-        ("1.2万元", "12,000"),
-        ("120万元", "1.2百万"),
-        ("¥1,200.50", "1200.5元"),
-        ("$\\frac{1}{4}$", "0.25"),
-        ("2\\frac{1}{4}", "2.25"),
-        ("2 1/4", "2.25"),
-        ("1.5\\times 10^{-3}", "0.0015"),
-        ("NPV = -1,200", "−1200"),
-        ("１２．５％", "12.5"),
-        ("30bp", "0.003"),
-        ("12 元/股", "12"),
-        ("\\left(1+1\\right)", "\\left(1+1\\right)"),
-    ],
-)
-def test_what_is_the_same_number(one: str, other: str) -> None:
-    assert (equal_at_once(one, other), equal_at_once(other, one)) == (True, True)
+SAME = [
+    ("12345", "12346"),  # 1e-4 of the number
+    ("5%", "5"),
+    ("5%", "0.05"),
+    ("1.2万元", "1.2"),
+    ("1.2万元", "12,000"),
+    ("120万元", "1.2百万"),
+    ("¥1,200.50", "1200.5元"),
+    ("$\\frac{1}{4}$", "0.25"),
+    ("2\\frac{1}{4}", "2.25"),
+    ("2 1/4", "2.25"),
+    ("1.5\\times 10^{-3}", "0.0015"),
+    ("NPV = -1,200", "−1200"),
+    ("１２．５％", "12.5"),
+    ("30bp", "0.003"),
+    ("12 元/股", "12"),
+    ("\\left(1+1\\right)", "\\left(1+1\\right)"),
+]
+DIFFERENT = [
+    ("12345", "12348"),
+    ("5", "0.05"),
+    ("500", "5"),
+    ("5%", "500"),
+    ("5%", "0.05%"),
+    ("1.2万", "1.2亿"),
+    ("760", "-760"),
+    ("1", "高"),
+    ("", "1"),
+    ("", ""),
+    ("1/0", "高"),
+    ("1", "9^9^9^9"),
+    ("1", "9^{9^{9}}"),
+    ("1", "((9^{999})^{999})^{999}"),
+    ("1", "100000!"),
+    ("1", "1" * 10_000),
+    ("1", "(" * LONGEST + "1" + ")" * LONGEST),
+    ("1", "{" * LONGEST),
+    ("1", "__import__('os').system('true') 或"),
+]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("12345", "12348"),
-        ("5", "0.05"),
-        ("500", "5"),
-        ("5%", "500"),
-        ("5%", "0.05%"),
-        ("1.2万", "1.2亿"),
-        ("760", "-760"),
-        ("1", "高"),
-        ("", "1"),
-        ("", ""),
-        ("1/0", "高"),
-        ("1", "9^9^9^9"),
-        ("1", "9^{9^{9}}"),
-        ("1", "((9^{999})^{999})^{999}"),
-        ("1", "100000!"),
-        ("1", "1" * 10_000),
-        ("1", "(" * LONGEST + "1" + ")" * LONGEST),
-        ("1", "{" * LONGEST),
-        ("1", "__import__('os').system('true') 或"),
-    ],
-)
-def test_what_is_another_answer_without_any_formula(one: str, other: str) -> None:
-    assert (equal_at_once(one, other), equal_at_once(other, one)) == (False, False)
+@pytest.mark.parametrize("equal", [True, False])
+def test_numbers_are_equal_or_not_without_any_formula(equal: bool) -> None:
+    for one, other in SAME if equal else DIFFERENT:
+        found = equal_at_once(one, other), equal_at_once(other, one)
+        assert found == (equal, equal), (one, other)
 
 
 @pytest.mark.parametrize(
@@ -97,16 +94,16 @@ def test_formulas_are_compared_by_value_or_as_expressions(
 
 
 @pytest.mark.anyio
-async def test_a_formula_that_takes_too_long_is_unequal_and_counted() -> None:
+async def test_a_formula_that_takes_too_long_is_unequal() -> None:
     endless = "9^{99*99*99*99*99}"
     async with Mathematics.open(seconds=1.0) as mathematics:
         assert await mathematics.holds((("1.41421", "\\sqrt{2}"),))
         assert not await mathematics.holds((("1", endless),))
-        assert not await mathematics.holds((("1", endless),))  # remembered
-        assert mathematics.timed_out == 1
+        began = time.monotonic()
+        assert not await mathematics.holds((("1", endless),))
+        assert time.monotonic() - began < 1.0, "it is remembered"
         assert await mathematics.holds((("2", "\\sqrt{4}"), ("3", "1+2")))
         assert not await mathematics.holds((("3", "1+2"), ("3", "1+3")))
-        assert (mathematics.timed_out, mathematics.crashed) == (1, 0)
 
 
 @pytest.mark.anyio
