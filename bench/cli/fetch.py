@@ -1,6 +1,5 @@
 """`finbench fetch`: the data that a suite's authors publish, checked and put in its place."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,22 +116,12 @@ async def _download(repository: "Repository", file: "DataFile") -> bytes:
 
 def _found(source: Path, file: "DataFile") -> bytes:
     """The content of a file that the user has. Raises `OSError` and `ValueError`."""
-    from bench.suites.paper import blob_of
+    from bench.suites.paper import blob_of, places
     from manifests.common.regular_file import read_text
 
-    for place in _places(source, file):
+    for place in places(source, file):
         if place.is_file():
             content: bytes = read_text(place, MOST_BYTES)
             if not file.blob or blob_of(content) == file.blob or place.name in file.path:
                 return content
     raise ValueError(f"it is not in {source}")
-
-
-def _places(source: Path, file: "DataFile") -> Iterator[Path]:
-    name = Path(file.path).name
-    if source.is_file():
-        yield from (source,) if source.name == name else ()
-        return
-    yield source / file.path
-    yield source / file.path.partition("/")[2]
-    yield source / name

@@ -16,9 +16,11 @@ from bench.cli.compare import compare
 from bench.cli.compression import compression
 from bench.cli.drift import drift
 from bench.cli.export import export
+from bench.cli.fetch import fetch
 from bench.cli.model import simulated_model
 from bench.cli.options import with_dataset
 from bench.cli.report import report
+from bench.cli.reproduce import reproduce
 from bench.cli.run import run_suite
 from bench.cli.score import score
 from bench.cli.speed import speed
@@ -51,6 +53,8 @@ for command in (
     drift,
     capacity,
     agreement,
+    fetch,
+    reproduce,
 ):
     main.add_command(command)
 

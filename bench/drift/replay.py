@@ -22,7 +22,7 @@ from bench.runs.run import RunPlan
 from bench.runs.run import run as run_plan
 from bench.runs.silence import of_judge
 from bench.suites import load_suite
-from bench.suites.suite import Suite, SuiteError
+from bench.suites.suite import Suite, SuiteError, read_as
 from cache import Snapshot
 from gateway import GatewaySettings
 from manifests import Catalog
@@ -72,7 +72,8 @@ class Replay:
         about = self.run.about
         if about.ended != COMPLETE:
             yield "the run was interrupted: only the episodes that it finished count"
-        judged = [metric.name for metric in kind.metrics if metric.is_judged]
+        shown = read_as(kind.metrics, "program")
+        judged = [metric.name for metric in shown if metric.is_judged]
         if self.plan.judge.type is None and judged:
             text = f"no judge, so {', '.join(judged)} are left out"
             if about.judge and about.judge != "none":

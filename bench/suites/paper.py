@@ -4,7 +4,7 @@ A suite declares a `Paper`. `finbench reproduce` prints it, checks what is there
 options and ends in its tables; `finbench fetch` gets its data. Neither names a suite.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha1
 from pathlib import Path
@@ -37,6 +37,32 @@ class Repository:
     def url(self, file: DataFile) -> str:
         return f"https://raw.githubusercontent.com/{self.name}/{self.revision}/{quote(file.path)}"
 
+    def differences(self, given: Path) -> list[str]:
+        """What differs between the published data and those at `given`, a clone, a folder of it or
+        a file: a sentence for each file. It reads them.
+        """
+        found = []
+        for file in self.files:
+            if not file.is_data:
+                continue
+            place = next((one for one in places(given, file) if one.is_file()), None)
+            if place is None:
+                found.append(f"{file.path} is not in {given}")
+            elif file.blob and blob_of(place.read_bytes()) != file.blob:
+                found.append(f"{place} is not the published {file.path} (git blob {file.blob})")
+        return found
+
+
+def places(given: Path, file: DataFile) -> Iterator[Path]:
+    """Where a published file may be at what a user has: a clone, a folder of it, or the file."""
+    name = Path(file.path).name
+    if given.is_file():
+        yield from (given,) if given.name == name or given.suffix == Path(name).suffix else ()
+        return
+    yield given / file.path
+    yield given / file.path.partition("/")[2]
+    yield given / name
+
 
 def blob_of(content: bytes) -> str:
     """The git blob id of a content: SHA-1 over its length and itself (Git internals, 10.2)."""
@@ -46,18 +72,24 @@ def blob_of(content: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the user gives a reproduction: the options of `finbench run` by their names."""
+    """What a reproduction is run with: the options of `finbench run` by their names, and the tasks
+    of the dataset, 0 without one.
+    """
 
     options: Mapping[str, Any]
+    changed: Mapping[str, Any] = field(default_factory=dict)
+    """The options of the paper to which the user gave another value."""
     tasks: int = 0
-    """The number of tasks in the dataset; 0 without one."""
     notes: Sequence[str] = ()
-
-    def has(self, name: str) -> bool:
-        return self.options.get(name) is not None
 
     def __getitem__(self, name: str) -> Any:
         return self.options.get(name)
+
+    def named(self, option: str, name: str) -> str:
+        """The value of `name` in a repeatable option NAME=VALUE, or nothing."""
+        texts = self.options.get(option) or ()
+        values: dict[str, str] = dict(text.partition("=")[::2] for text in texts)
+        return values.get(name, "")
 
 
 Here = Callable[[Given], str]
@@ -65,55 +97,63 @@ Here = Callable[[Given], str]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of the protocol: what the paper or its program did, and what this run does. The
-    latter begins with `AS_PAPER`, "differs: " or "cannot be had: ".
+    """One setting of the protocol: what the paper or its program did, and what this run does, which
+    begins with `AS_PAPER`, "differs: " or "cannot be had: ". `options` are those that set it: a
+    value of the user's differs.
     """
 
     name: str
     paper: str
     here: str | Here = AS_PAPER
+    options: Sequence[str] = ()
 
     def told(self, given: Given) -> str:
+        flags = [
+            f"--{name.replace('_', '-')} {given.changed[name]}"
+            for name in self.options
+            if name in given.changed
+        ]
+        if flags:
+            return f"differs: {', '.join(flags)}"
         return self.here if isinstance(self.here, str) else self.here(given)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A figure of a table: its head, and where it stands in `metrics.json`."""
+    """A figure of a table: its head, where it stands in `metrics.json`, and the factor from there
+    to the table, such as 100 for percent.
+    """
 
     head: str
     path: tuple[str, ...]
+    scale: float = 1
+
+    def of(self, metrics: Mapping[str, Any]) -> float | None:
+        value: Any = metrics
+        for name in self.path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value * self.scale if isinstance(value, int | float) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of the paper. `rows` are published, a figure for each column; `scale` is what a share
-    of 1 is there.
+    """A table of the paper: `rows` are published, a figure for each column. `baselines` are further
+    rows of a run, by their columns.
     """
 
     title: str
     columns: Sequence[Column]
     rows: Mapping[str, Sequence[float | None]]
     digits: int = 4
-    scale: float = 1.0
     note: str = ""
-
-    def ours(self, metrics: Mapping[str, Any]) -> list[float | None]:
-        """The figures of a run in the units of the table."""
-        found = []
-        for column in self.columns:
-            value: Any = metrics
-            for name in column.path:
-                value = value.get(name) if isinstance(value, Mapping) else None
-            found.append(value * self.scale if isinstance(value, int | float) else None)
-        return found
+    baselines: Mapping[str, Sequence[Column]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A suite's paper. `options` are those of `finbench run` by which a run is like it, `wanted`
-    the names of options that the user must give, each with what it is for. `cost` is what a run
-    asks of the model and the judge for each task, in words.
+    """A suite's paper. `options` are those of `finbench run` by which a run is like it, `implied`
+    further ones that an option of the user's brings with it, and `wanted` the options that the user
+    must give, each with what it is for. `cost` is what a run asks of models, in words.
     """
 
     title: str
@@ -124,18 +164,9 @@ class Paper:
     options: Sequence[str]
     wanted: Mapping[str, str]
     cost: str
+    implied: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    repeats: int = 1
+    """The episodes of a task."""
     repository: Repository | None = None
-    differences: Sequence[str] = field(default=())
+    differences: Sequence[str] = ()
     """Differences that no setting removes."""
-
-
-def dataset_of(repository: Repository, folder: Path) -> list[str]:
-    """What differs between the published files and those below `folder`, a sentence each."""
-    found = []
-    for file in repository.files:
-        place = folder / file.path
-        if not place.is_file():
-            found.append(f"{file.path} is not there")
-        elif file.blob and blob_of(place.read_bytes()) != file.blob:
-            found.append(f"{file.path} is not the published one (git blob {file.blob})")
-    return found

@@ -63,7 +63,7 @@ _HEADS = ("Intent", "Slots", "Tools", "Expression", "Reasoning", "Safety")
 def _prompts(given: Given) -> str:
     if given.tasks == PROMPTS:
         return AS_PAPER
-    return "differs: " + "; ".join((f"{given.tasks:,} prompts", *given.notes))
+    return "differs: " + "; ".join((f"{given.tasks or 'no'} prompts", *given.notes))
 
 
 PAPER: Final = Paper(
@@ -92,14 +92,13 @@ PAPER: Final = Paper(
             "Accuracy by the authors' extraction and rules, in percent",
             [
                 *(
-                    Column(head, ("breakdown", "category", kind, "accuracy_published"))
+                    Column(head, ("breakdown", "category", kind, "accuracy_published"), 100)
                     for head, kind in zip(_HEADS, _ORDER, strict=True)
                 ),
-                Column("Mean", ("accuracy_published",)),
+                Column("Mean", ("accuracy_published",), 100),
             ],
             ROWS,
             digits=2,
-            scale=100,
         ),
     ),
     options=("--agent", "llm"),

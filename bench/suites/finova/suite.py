@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from bench.judges.judge import JudgeType
 from bench.metrics.means import Measured
@@ -15,6 +15,7 @@ from bench.record import Ending, EpisodeRecord, ToolCallRecord
 from bench.suites.finova.extraction import KINDS
 from bench.suites.finova.judge import FinovaJudge
 from bench.suites.finova.metrics import READINGS, FinovaMetrics, right
+from bench.suites.finova.paper import PAPER, PUBLISHED
 from bench.suites.finova.tasks import AUTHORS, read_answers, read_folder
 from bench.suites.suite import Measure, Metric, Suite, Traced, given
 from bench.task import Task
@@ -29,38 +30,6 @@ _TEXTS = {
     "reasoning": "the right choice or figure",
 }
 _ours = partial(Metric, source="ours, beside the authors'")
-
-_COLUMNS = ("intent_recognition", "slot_filling", "tool_planning", "expression")
-_ROWS: Final[Mapping[str, tuple[float, ...]]] = {
-    "Qwen2.5-14B-Instruct": (19.33, 70.75, 20.16, 20.00, 40.74, 57.00, 37.95),
-    "Qwen2.5-72B-Instruct": (56.67, 71.11, 25.97, 25.00, 41.57, 69.00, 48.22),
-    "DeepSeek-V3": (54.00, 63.31, 46.90, 31.00, 52.05, 78.50, 54.29),
-    "GPT-4o": (42.00, 68.15, 25.97, 21.00, 35.10, 79.00, 45.20),
-    "Qwen3-8B": (58.00, 70.83, 40.31, 32.00, 48.57, 77.00, 54.45),
-    "Qwen3-32B": (60.67, 72.20, 41.09, 44.00, 54.29, 84.50, 59.46),
-    "QwQ-32B": (60.00, 77.88, 39.53, 57.00, 50.78, 85.00, 61.70),
-    "DeepSeek-R1": (60.00, 73.70, 50.00, 48.00, 54.96, 81.00, 61.28),
-    "GPT-o1": (54.67, 80.36, 51.55, 40.00, 53.19, 83.00, 60.46),
-    "Xuanyuan3-70B-Chat": (25.33, 61.71, 24.42, 31.00, 15.60, 65.50, 37.26),
-    "Qwen-Fin-R1-7B": (28.14, 49.90, 20.93, 27.00, 28.22, 76.00, 38.37),
-    "Qwen-Dianjin-R1-7B": (25.33, 55.72, 22.48, 28.00, 39.28, 80.50, 41.89),
-    "Qwen-Dianjin-R1-32B": (54.67, 69.74, 31.78, 47.00, 51.44, 81.50, 56.02),
-    "XuanYuan-FinX1-Preview": (49.33, 69.37, 29.07, 48.00, 36.14, 72.50, 50.74),
-    "Agentar-Fin-R1-8B": (64.00, 74.19, 48.06, 63.00, 51.63, 80.50, 63.56),
-    "Agentar-Fin-R1-32B": (66.67, 86.73, 53.87, 69.00, 56.33, 87.00, 69.93),
-}
-
-PUBLISHED: Final[Mapping[str, Mapping[str, float]]] = {
-    model: dict(
-        zip(
-            (*_COLUMNS, "reasoning", "compliance", "accuracy_published"),
-            (round(figure / 100, 4) for figure in row),
-            strict=True,
-        )
-    )
-    for model, row in _ROWS.items()
-}
-"""Table 3 of arXiv 2507.16802: by model, the metrics by our names."""
 
 
 class Finova(Suite):
@@ -90,6 +59,7 @@ class Finova(Suite):
             better="less",
         ),
     )
+    paper = PAPER
     published = PUBLISHED
     published_note = (
         "table 3 of Finova's paper (arXiv 2507.16802), by the authors' scorer over 1,350 prompts; "

@@ -11,7 +11,7 @@ REPOSITORY: Final = Repository(
     "5001498ca7b90efef94791f93463266e2a1ddbee",
     (
         DataFile("data/question/select_data_real_remove_duplicates.jsonl"),
-        DataFile("tools/tools_all_annotated.jsonl"),
+        DataFile("tools/tools_all_annotated.jsonl", is_data=False),
     ),
     "none is stated",
 )
@@ -36,7 +36,7 @@ CER compare with our `_text` variants.
 def _questions(given: Given) -> str:
     if given.tasks == QUESTIONS:
         return "; ".join((AS_PAPER, *given.notes))
-    return f"differs: {given.tasks} questions"
+    return f"differs: {given.tasks or 'no'} questions"
 
 
 def _upstream(given: Given) -> str:
@@ -47,6 +47,8 @@ def _upstream(given: Given) -> str:
 
 def _retriever(given: Given) -> str:
     model = str(given["embedding_model"] or "")
+    if given["retrieval"] in ("gold", "all", "bm25", "fused"):
+        return f"differs: --retrieval {given['retrieval']}"
     if model.lower().rpartition("/")[2] == "bge-m3":
         return AS_PAPER
     if model:
@@ -55,7 +57,7 @@ def _retriever(given: Given) -> str:
 
 
 def _cards(given: Given) -> str:
-    if given.has("manifests"):
+    if given["cards"] == "paper":
         return AS_PAPER
     return "differs: our descriptions and schemas; --manifests FILE shows theirs"
 
@@ -63,7 +65,7 @@ def _cards(given: Given) -> str:
 def _judge(given: Given) -> str:
     if "gpt-5.1" in str(given["judge_model"]).lower():
         return AS_PAPER
-    return f"differs: {given['judge_model'] or 'rules, no model'}, 3 repeats"
+    return f"differs: {given['judge_model'] or given['model'] or 'another model'}, 3 repeats"
 
 
 PAPER: Final = Paper(
@@ -75,14 +77,23 @@ PAPER: Final = Paper(
         Setting(
             "tools", "760 live tools: 261 RapidAPI endpoints, 499 AkShare functions", _upstream
         ),
-        Setting("retrieval", "BGE-M3, dense, cosine, top 20", _retriever),
+        Setting("retrieval", "BGE-M3, dense, cosine, top 20", _retriever, ("top_k",)),
         Setting("tool cards", "description and parameters of the manifest, tags as JSON", _cards),
         Setting(
             "prompts of the planner",
             "a sentence on the tags in Chinese (program); rules on tags in English (appendix)",
             "differs: the rules in our words, after a request that infers the constraints",
         ),
-        Setting("rounds", "at most 5, each with several calls; then a final answer without tools"),
+        Setting(
+            "agent",
+            "plan, call, answer, with the tags of tools in the prompt",
+            options=("agent", "agent_options"),
+        ),
+        Setting(
+            "rounds",
+            "at most 5, each with several calls; then a final answer without tools",
+            options=("max_rounds",),
+        ),
         Setting("calls", "60 s each, up to 2 retries, cached"),
         Setting(
             "long outputs",
@@ -90,8 +101,17 @@ PAPER: Final = Paper(
             "differs: reduced by the planner's own model",
         ),
         Setting("an empty answer", "asked for once more without tools"),
-        Setting("decoding", "temperature 0.8, top_p 0.7, 500 tokens (program)"),
-        Setting("judge", "GPT-5.1, 3 repeats for an answer", _judge),
+        Setting(
+            "decoding",
+            "temperature 0.8, top_p 0.7, 500 tokens (program)",
+            options=("body", "temperature"),
+        ),
+        Setting(
+            "judge",
+            "GPT-5.1, 3 repeats for an answer",
+            _judge,
+            ("judge", "judge_repeats", "judge_protocol"),
+        ),
         Setting(
             "prompts of the judge",
             "by kind of answer; for each tool and dimension a request of its own",
@@ -101,7 +121,7 @@ PAPER: Final = Paper(
         Setting(
             "failed calls",
             "words in the output, in the last round; an error of the episode",
-            "as the paper in the table below; TESR and CER in metrics.json are by typed outcomes",
+            "as the paper in its table; TESR and CER in metrics.json are by typed outcomes",
         ),
         Setting(
             "mismatches", "tools of the last round (program); any call (text): --reading paper"
@@ -126,6 +146,7 @@ PAPER: Final = Paper(
         "judge_model": "the judge, GPT-5.1 in the paper",
     },
     cost="2 to 12 requests to the model, and 3 to the judge for the answer and 3 for each tool",
+    implied={"embedding_model": ("--retrieval", "dense"), "manifests": ("--cards", "paper")},
     repository=REPOSITORY,
     differences=(
         "the score prompts of the program at this revision can't be run: their braces are not "

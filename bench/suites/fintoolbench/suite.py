@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
@@ -22,27 +22,12 @@ from bench.suites.fintoolbench.metrics import (
     EpisodeOutcome,
     FinToolBenchMetrics,
 )
+from bench.suites.fintoolbench.paper import PAPER, PUBLISHED
 from bench.suites.fintoolbench.rules import RulesJudge
 from bench.suites.suite import Measure, Metric, Suite, Traced, given
 from bench.suites.traces import read_trace, to_public
 from bench.task import LabelledCall, Task
 from manifests import Catalog
-
-_NAMES = ("TIR", "TESR_text", "CER_text", "SoftScore", "CSS", "TMR", "IMR", "DMR")
-
-_ROWS: Final[Mapping[str, tuple[float, ...]]] = {
-    "Doubao-Seed-1.6": (0.6508, 0.3254, 0.5000, 0.3958, 0.4627, 0.3438, 0.6563, 0.1719),
-    "Qwen3-8B": (0.8712, 0.2949, 0.3385, 0.4234, 0.4040, 0.3307, 0.6887, 0.1673),
-    "GLM-4.7-Flash": (0.4407, 0.2102, 0.4769, 0.2769, 0.3791, 0.4615, 0.7231, 0.1769),
-    "GPT-4o": (0.2267, 0.1400, 0.6176, 0.2302, 0.6700, 0.3529, 0.5000, 0.1176),
-}
-
-PUBLISHED: Final[Mapping[str, Mapping[str, float]]] = {
-    model: dict(zip(_NAMES, row, strict=True)) for model, row in _ROWS.items()
-}
-"""The main table of arXiv 2603.08262: by model, the metrics by our names. Its evaluator detects
-failed calls by words in the output, so its TESR and CER compare with our `_text` variants.
-"""
 
 
 class _PublishedQuestion(BaseModel):
@@ -221,6 +206,7 @@ def unavailable(names: Iterable[str]) -> list[str]:
 class FinToolBench(LabelledTasks):
     """The published questions, read from the authors' own file, whose path is given."""
 
+    paper = PAPER
     published = PUBLISHED
     published_note = (
         "FinToolBench's own table of four models, run on live tools. Its evaluator tells failed "

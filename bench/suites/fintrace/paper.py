@@ -6,13 +6,13 @@ from bench.suites.paper import Column, Given, Paper, Setting, Table
 
 _HEADS: Final = {
     "ToolCallingF1": "F1",
-    "TaskRelevance": "Relevance",
+    "TaskRelevance": "Relev.",
     "StepEfficiency": "Steps",
-    "Redundancy": "Redundancy",
+    "Redundancy": "Redund.",
     "LogicalProgression": "Logic",
-    "InformationUtilization": "Information",
+    "InformationUtilization": "Info.",
     "ProgressScore": "Progress",
-    "TaskPassRate": "Pass rate",
+    "TaskPassRate": "Pass",
     "FinalAnswerQuality": "Answer",
 }
 
@@ -22,7 +22,7 @@ def _tasks(given: Given) -> str:
 
 
 def _judge(given: Given) -> str:
-    if given.has("judge_model"):
+    if given["judge_model"]:
         return f"differs: {given['judge_model']}, the median of 3 repeats"
     return "differs: no judge, so that only the computed metrics are there"
 
@@ -38,9 +38,10 @@ PAPER: Final = Paper(
             "offered tools",
             "not stated",
             lambda given: (
-                "the labelled tools are offered"
+                "cannot be had: not stated; here the labelled tools"
                 if given["retrieval"] == "gold"
-                else "20 retrieved ones; ToolCallingF1_ceiling is the best F1 that they allow"
+                else "cannot be had: not stated; here 20 retrieved ones, and ToolCallingF1_ceiling "
+                "is the best F1 that they allow"
             ),
         ),
         Setting("metrics", "nine, on four axes; four computed, from 0 to 1"),
@@ -49,9 +50,11 @@ PAPER: Final = Paper(
             "from 1 to 5 by rubrics",
             "differs: the rubrics are in our words, a request for each axis",
         ),
-        Setting("judge", "not stated here", _judge),
+        Setting("judge", "a model", _judge),
         Setting(
-            "limits", "long-horizon, not stated", "30 rounds, 200 calls, 30 minutes an episode"
+            "limits",
+            "long-horizon, not stated",
+            "cannot be had: here 30 rounds, 200 calls, 30 minutes",
         ),
     ),
     tables=(

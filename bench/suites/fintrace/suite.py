@@ -13,6 +13,7 @@ from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord, is_infrastructure
 from bench.suites.files import read_tasks
 from bench.suites.fintrace.judge import TrajectoryJudge
+from bench.suites.fintrace.paper import PAPER
 from bench.suites.fintrace.trajectory import computed
 from bench.suites.suite import Measure, Metric, Suite, Traced, given
 from bench.suites.traces import read_trace, to_public
@@ -70,6 +71,7 @@ class FinTrace(Suite):
     """Queries with gold trajectories; nine metrics over whole trajectories, on four axes."""
 
     title = "FinTrace"
+    paper = PAPER
     metrics = (
         _action(
             "ToolCallingF1", "called and gold tools alike", label="Tool-calling F1", in_line=True

@@ -31,18 +31,18 @@ _NOTE: Final = "CR, AV and MDD in percent; rows as public summaries quote them"
 
 
 def _columns(*path: str) -> list[Column]:
-    return [Column(name, (*path, name)) for name in _FIGURES]
+    return [Column(name, (*path, name), 1 if name == "SR" else 100) for name in _FIGURES]
 
 
-def _stocks(given: Given) -> str:
-    return f"cannot be had: of the seven, five are public; {given.tasks} tasks here"
+def _held(symbol: str) -> dict[str, list[Column]]:
+    return {"Buy & Hold, these data": [Column("CR", ("breakdown", "id", symbol, "held_CR"), 100)]}
 
 
 def _embeddings(given: Given) -> str:
     model = given["embedding_model"]
     if model == "text-embedding-3-large":
         return AS_PAPER
-    return f"differs: {model or 'BM25, without FINPORT_EMBEDDINGS_MODEL'}"
+    return f"differs: {model or 'BM25, without --embedding-model'}"
 
 
 PAPER: Final = Paper(
@@ -50,19 +50,23 @@ PAPER: Final = Paper(
     source="arXiv 2412.18174 (ACL 2025)",
     program="github.com/felis33/INVESTOR-BENCH at 87e0f7b",
     settings=(
-        Setting("stocks", "MSFT, JNJ, UVV, HON, TSLA, AAPL, NIO", _stocks),
+        Setting("stocks", "seven", "cannot be had: five are public, HON, JNJ, MSFT, NFLX and UVV"),
         Setting("crypto", "BTC and ETH, each with a window of its own"),
         Setting("ETF", "SPY with NIFTY's headlines", "cannot be had: its series is not public"),
         Setting("windows", "warm-up and test as published; only test days count"),
         Setting("decision", "buy, sell or hold once a day, from the day's price to the next one"),
-        Setting("agent", "FinMem: four layers of memory, 5 memories of each, reflections"),
+        Setting(
+            "agent",
+            "FinMem: four layers of memory, 5 memories of each, reflections",
+            options=("agent",),
+        ),
         Setting(
             "profile of the asset",
             "in the prompt, and the query of the memory",
             lambda given: (
                 AS_PAPER
-                if given.has("profiles")
-                else "differs: none, the memory is searched by the day's news; --profiles FILE"
+                if given.named("agent_options", "profiles")
+                else "differs: none, news are the query; --agent-option profiles=FILE"
             ),
         ),
         Setting("embeddings", "text-embedding-3-large", _embeddings),
@@ -71,7 +75,9 @@ PAPER: Final = Paper(
             "warm-up",
             "tells the next day's price; the position follows it",
             lambda given: (
-                AS_PAPER if given["hindsight"] else "differs: no day is known before it comes"
+                AS_PAPER
+                if given.named("environment", "hindsight") == "true"
+                else "differs: no day is known before it comes"
             ),
         ),
         Setting(
@@ -79,12 +85,21 @@ PAPER: Final = Paper(
             "quarterly and annual reports enter memory (paper); the program stores news only",
             "as the paper's text",
         ),
+        Setting("temperature", "0.6", options=("temperature",)),
         Setting(
-            "decoding",
-            "temperature 0.6, 1,000 tokens, JSON by guided decoding",
-            "differs: temperature 0.6; JSON is asked for, what is none is hold",
+            "form of answers",
+            "1,000 tokens, JSON by guided decoding",
+            "differs: JSON is asked for, an answer that is none holds",
         ),
-        Setting("repeats", "5, of which the median counts"),
+        Setting(
+            "repeats",
+            "5, of which the median counts",
+            lambda given: (
+                AS_PAPER
+                if given["episodes"] == REPEATS * given.tasks
+                else f"differs: {given['episodes']} episodes of {given.tasks} tasks"
+            ),
+        ),
         Setting("baseline", "Buy & Hold; equal weights for several assets"),
         Setting(
             "portfolio",
@@ -118,6 +133,7 @@ PAPER: Final = Paper(
             },
             digits=3,
             note=_NOTE,
+            baselines=_held("BTC"),
         ),
         Table(
             "ETH",
@@ -130,6 +146,7 @@ PAPER: Final = Paper(
             },
             digits=3,
             note=_NOTE,
+            baselines=_held("ETH"),
         ),
         Table(
             "ETF",
@@ -149,12 +166,12 @@ PAPER: Final = Paper(
     options=("--agent", "finmem", "--temperature", "0.6"),
     wanted={"dataset": "the data folder", "model": "the model", "base_url": "its endpoint"},
     cost="5 repeats of 150 to 270 days, a request a day: some 9,000 for the public files",
+    repeats=REPEATS,
     repository=REPOSITORY,
     differences=(
         "the sign of the warm-up's price difference is reversed in the program, so that its "
         "positions there follow losses; ours follow gains",
         "its reward of three days takes each day's difference with the position of the day after",
-        "NFLX is public and is no stock of the paper; its file begins later",
         "its README's last day of crypto is 2023-12-19; the paper's figures end on 2023-11-05",
     ),
 )

@@ -24,6 +24,7 @@ from bench.suites.investorbench.bootstrap import Bootstrap
 from bench.suites.investorbench.charts import InvestorCharts
 from bench.suites.investorbench.decisions import read_decisions
 from bench.suites.investorbench.metrics import InvestorMetrics
+from bench.suites.investorbench.paper import PAPER
 from bench.suites.investorbench.returns import OPEN, TRADE, played, year_days
 from bench.suites.suite import (
     Environment,
@@ -93,6 +94,7 @@ class InvestorBench(Suite):
     )
     groups: ClassVar[Mapping[str, str]] = {"id": "Task", "category": "Type of asset"}
     tabled = "id"
+    paper = PAPER
     is_recorded = True
     moving_tools = (TRADE,)
     limits: ClassVar[Mapping[str, float]] = {

@@ -35,7 +35,8 @@ from bench.report.trajectories import script_safe
 from bench.runs.metrics import RunMetrics
 from bench.runs.reader import Run
 from bench.runs.resume import settle
-from bench.suites.fintoolbench.suite import PUBLISHED, LabelledTasks
+from bench.suites.fintoolbench.paper import PUBLISHED
+from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Chart
 from gateway import CallRecord
 from manifests.common.terminal import plain
