@@ -18,7 +18,7 @@ from bench.cli.drift import drift
 from bench.cli.export import export
 from bench.cli.fetch import fetch
 from bench.cli.model import simulated_model
-from bench.cli.options import with_dataset
+from bench.cli.options import with_dataset, with_embeddings
 from bench.cli.report import report
 from bench.cli.reproduce import reproduce
 from bench.cli.run import run_suite
@@ -82,21 +82,14 @@ def demo(episodes: int, concurrency: int, out: Path | None) -> None:
     "--ablation", is_flag=True, help="Also measure without each ingredient of the search."
 )
 @click.option("--json", "as_json", is_flag=True)
-@click.option(
-    "--embeddings",
-    metavar="URL",
-    help="Also measure dense retrieval, with this OpenAI-compatible endpoint.",
-)
-@click.option(
-    "--model", help="Model of --embeddings; without it, a local sentence-transformers model."
-)
+@with_embeddings
 def retrieval(
     suite: str,
     dataset: Path | None,
     ablation: bool,
     as_json: bool,
-    embeddings: str | None,
-    model: str | None,
+    embedding_model: str | None,
+    embedding_url: str | None,
 ) -> None:
     """Measure how well the tool search finds the labelled tools of the questions of SUITE.
 
@@ -123,17 +116,17 @@ def retrieval(
         raise click.UsageError(str(error)) from error
     catalog = Catalog.load()
     searches = variants(catalog) if ablation else {DEFAULT: catalog.search.rank}
-    if embeddings and not model:
-        raise click.UsageError("--embeddings needs --model")
-    if model:
-        embedder: Embedder = LocalEmbedder(model)
-        if embeddings:
+    if embedding_url and not embedding_model:
+        raise click.UsageError("--embedding-url needs --embedding-model")
+    if embedding_model:
+        embedder: Embedder = LocalEmbedder(embedding_model)
+        if embedding_url:
             try:
                 check_variables()
             except SettingsError as error:
                 raise click.UsageError(str(error)) from error
-            key = key_for(embeddings, KEY).secret
-            embedder = EndpointEmbedder(embeddings, model, key)
+            key = key_for(embedding_url, KEY).secret
+            embedder = EndpointEmbedder(embedding_url, embedding_model, key)
         try:
             searches |= asyncio.run(dense_variants(catalog, questions, embedder))
         except UpstreamFault as fault:

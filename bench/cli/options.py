@@ -91,6 +91,17 @@ with_manifests = click.option(
 )
 
 
+with_embeddings = together(
+    click.option(
+        "--embedding-model",
+        metavar="NAME",
+        help="By which tools are found: of --embedding-url, else a sentence-transformers model on "
+        "this machine, or wordllama. A run's default: the setting embeddings_model.",
+    ),
+    click.option("--embedding-url", metavar="URL", help="An OpenAI-compatible endpoint."),
+)
+
+
 with_cards = click.option(
     "--cards",
     type=click.Choice(["finport", "paper"]),

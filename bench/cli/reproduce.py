@@ -24,7 +24,7 @@ DIFFERS = ("differs", "cannot be had")
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("suite", callback=beside)
-@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF FINBENCH RUN]")
 @click.option("--dry-run", is_flag=True, help="Only print the settings, what lacks, and the cost.")
 @click.pass_context
 def reproduce(context: click.Context, suite: str, options: tuple[str, ...], dry_run: bool) -> None:
@@ -158,6 +158,7 @@ def _of_data(paper: "Paper", dataset: Path | None) -> list[str]:
 
 def _lacking(paper: "Paper", given: "Given", loaded: "Suite | None") -> Iterator[str]:
     """What this run wants and has not, or has in another form, and how to get it."""
+    from adapters.embeddings import STATIC
     from bench.environment import JUDGE_KEY, MODEL_KEY
     from bench.models.settings import key_for
 
@@ -168,9 +169,10 @@ def _lacking(paper: "Paper", given: "Given", loaded: "Suite | None") -> Iterator
             if option == "dataset" and paper.repository is not None:
                 text += f": `finbench fetch {paper.title.lower()}` gets it"
             yield text
-    is_local = given["embedding_model"] is not None and given["embedding_url"] is None
-    if is_local and find_spec("sentence_transformers") is None:
-        yield "--embedding-url, or the package sentence-transformers for a local model"
+    embedding = given["embedding_model"] if given["embedding_url"] is None else None
+    package = STATIC if embedding == STATIC else "sentence_transformers"
+    if embedding is not None and find_spec(package) is None:
+        yield f"--embedding-url, or the package {package} for a model on this machine"
     is_live = given["upstream"] != "simulated" and given["mode"] != "offline"
     calls_tools = loaded is None or not (loaded.is_recorded or loaded.offers_tools)
     if is_live and calls_tools and given["gateway"] == "embedded":

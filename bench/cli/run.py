@@ -27,6 +27,7 @@ from bench.cli.options import (
     whole,
     with_cards,
     with_dataset,
+    with_embeddings,
     with_manifests,
 )
 from gateway.cli.options import (
@@ -143,13 +144,7 @@ _limits = together(
     help="How the offered tools are found: by vectors, by words, by both; gold: the labelled ones; "
     "all: every tool. Default: as the gateway searches.",
 )
-@click.option(
-    "--embedding-model",
-    metavar="NAME",
-    help="dense, fused: of --embedding-url, or a local sentence-transformers model. Default: the "
-    "setting embeddings_model.",
-)
-@click.option("--embedding-url", metavar="URL", help="An OpenAI-compatible endpoint.")
+@with_embeddings
 @judging
 @_limits
 @click.option("--gateway", default="embedded", show_default=True, help="`embedded` or a URL.")

@@ -48,7 +48,9 @@ class Repository:
             place = next((one for one in places(given, file) if one.is_file()), None)
             if place is None:
                 found.append(f"{file.path} is not in {given}")
-            elif file.blob and blob_of(place.read_bytes()) != file.blob:
+            elif not file.blob:
+                found.append(f"{place} is not compared: no checksum of {file.path} is known here")
+            elif blob_of(place.read_bytes()) != file.blob:
                 found.append(f"{place} is not the published {file.path} (git blob {file.blob})")
         return found
 

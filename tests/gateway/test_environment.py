@@ -104,7 +104,7 @@ def test_a_command_checks_only_the_variables_of_settings_that_it_reads(
     def exit_code(command: click.Command, *arguments: str) -> int:
         return CliRunner().invoke(command, arguments).exit_code
 
-    embeddings = ("retrieval", "--embeddings", "http://127.0.0.1:1", "--model", "m")
+    embeddings = ("retrieval", "--embedding-url", "http://127.0.0.1:1", "--embedding-model", "m")
     with monkeypatch.context() as patch:
         patch.setenv("FINPORT_EMBEDDINGS_KEYS", "x")
         assert exit_code(finbench, *embeddings) == 2

@@ -1,0 +1,176 @@
+"""`finbench reproduce` and `finbench fetch`: the papers' settings, tables and data."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import to_thread
+
+from bench.models.simulated import MODEL, SimulatedModel
+from bench.suites import load_suite
+from bench.suites.finova.suite import Finova
+from bench.suites.paper import DataFile, blob_of
+from manifests import Catalog
+from tests.support.commands import finbench
+from tests.support.markets import write_market
+
+pytestmark = pytest.mark.anyio
+
+QUESTIONS = "questions.jsonl"
+
+
+def write_questions() -> None:
+    """Two questions in the shape of the authors' file."""
+    lines = [
+        {
+            "original_idx": 1,
+            "dataset_name": "financebench",
+            "category": "single",
+            "question": task.question,
+            "answer": task.answer,
+            "select_tools": [call.name for call in task.tools],
+            "tool_nums": len(task.tools),
+            "reasoning": "",
+        }
+        for task in load_suite("starter").tasks[:2]
+    ]
+    Path(QUESTIONS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+async def reproduced(catalog: Catalog, suite: str, *options: str) -> Any:
+    name = suite if suite in ("finova-sample", "fintrace-sample") else "starter"
+    async with SimulatedModel.open(load_suite(name).tasks, catalog) as model:
+        asked = ("--model", MODEL, "--base-url", model.base_url, "--out", "run")
+        command = partial(finbench, "reproduce", suite, *asked, *options)
+        return await to_thread.run_sync(command)
+
+
+@pytest.mark.parametrize(
+    ("suite", "options", "wanted"),
+    [
+        (
+            "fintoolbench",
+            ("--dataset", QUESTIONS, "--judge-model", "other", "--upstream", "simulated"),
+            ("differs: 2 questions", "simulated upstream", "GPT-4o", "0.2267", "data: "),
+        ),
+        (
+            "fintrace-sample",
+            ("--episodes", "3", "--judge-model", "other", "--upstream", "simulated"),
+            ("they are not public", "Claude-Opus-4.6", "0.896"),
+        ),
+        ("finova-sample", (), ("differs: 24 prompts", "Agentar-Fin-R1-32B", "69.93")),
+        (
+            "investorbench",
+            ("--dataset", "market", "--episodes", "1"),
+            ("no day is known before it comes", "Palmyra-Fin-70B", "1 episodes of 1 tasks"),
+        ),
+    ],
+)
+async def test_a_paper_is_run_again_and_its_table_has_a_row_of_the_run(
+    suite: str, options: tuple[str, ...], wanted: tuple[str, ...], catalog: Catalog
+) -> None:
+    write_questions()
+    write_market(Path("market"), ("AAA",))
+    done = await reproduced(catalog, suite, *options)
+    assert done.returncode == 0, done.stderr
+    settings, _, tables = done.stdout.partition("the command: finbench run")
+    assert "as the paper" in settings
+    assert "lacking" not in settings
+    for text in wanted:
+        assert text in " ".join(done.stdout.split()), text
+    assert "this run:" in tables
+    assert "what differs from the paper" in tables
+
+
+async def test_an_option_of_the_users_differs_and_is_named(catalog: Catalog) -> None:
+    judged = ("--judge-repeats", "1", "--judge-model", "other", "--upstream", "simulated")
+    write_questions()
+    done = await reproduced(catalog, "fintoolbench", "--dataset", QUESTIONS, *judged)
+    assert done.returncode == 0, done.stderr
+    assert "judge: differs: --judge-repeats 1" in done.stdout
+    assert "--judge-repeats 3" in done.stdout
+
+
+def test_a_dry_run_tells_what_lacks_and_a_run_refuses() -> None:
+    told = finbench("reproduce", "fintoolbench", "--dry-run", "--embedding-model", "bge-m3")
+    assert told.returncode == 0, told.stderr
+    text = " ".join(told.stdout.split())
+    for wanted in (
+        "lacking: --dataset, the question file: `finbench fetch fintoolbench` gets it",
+        "lacking: --model",
+        "lacking: FINPORT_RAPIDAPI_KEYS",
+        "retrieval BGE-M3, dense, cosine, top 20 as the paper",
+        "--retrieval dense",
+    ):
+        assert wanted in text, wanted
+    refused = finbench("reproduce", "fintoolbench")
+    assert refused.returncode == 2
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (("starter",), "is the suite of no paper; there are: fintoolbench, finova"),
+        (("finova-sample", "--plan"), "--dry-run tells"),
+        (("finova-sample", "--no-such-option"), "No such option"),
+        (("finova", "--dataset", "nowhere"), "does not exist"),
+        (("finova", "--dataset", "."), "holds no tasks"),
+    ],
+)
+def test_what_can_not_be_reproduced_is_a_usage_error(
+    arguments: tuple[str, ...], wanted: str
+) -> None:
+    done = finbench("reproduce", *arguments)
+    assert done.returncode == 2
+    assert wanted in done.stderr
+
+
+def test_data_are_taken_from_a_clone_checked_and_put_in_place() -> None:
+    assert Finova.paper is not None
+    repository = Finova.paper.repository
+    assert repository is not None
+    for file in repository.files:
+        place = Path("clone", file.path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("[]")
+    done = finbench("fetch", "finova", "--from", "clone", "--out", "data")
+    assert done.returncode == 1
+    assert f"it is git blob {blob_of(b'[]')}, the published one is" in done.stderr
+    assert "6 of 6 files lack" in done.stderr
+    assert not Path("data").exists()
+    for name in (
+        "data/question/select_data_real_remove_duplicates.jsonl",
+        "tools/tools_all_annotated.jsonl",
+    ):
+        Path("clone", name).parent.mkdir(parents=True, exist_ok=True)
+        Path("clone", name).write_text("{}\n")
+    done = finbench("fetch", "fintoolbench", "--from", "clone")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "data/fintoolbench"
+    assert "no checksum is known here" in done.stderr
+    assert Path("data/fintoolbench/tools/tools_all_annotated.jsonl").read_text() == "{}\n"
+
+
+def test_where_data_are_is_listed_and_an_unreachable_address_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listed = finbench("fetch", "investorbench", "--list")
+    assert listed.returncode == 0
+    assert len(listed.stdout.splitlines()) == 8
+    assert all("git blob" in line for line in listed.stdout.splitlines())
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    done = finbench("fetch", "investorbench")
+    assert done.returncode == 1
+    assert "this machine does not reach it" in done.stderr
+    assert "name them with --from" in done.stderr
+    none = finbench("fetch", "fintrace")
+    assert none.returncode == 2
+    assert "FinTrace publishes no data" in none.stderr
+
+
+def test_a_blob_id_is_that_of_git() -> None:
+    assert blob_of(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
+    assert DataFile("a").is_data
