@@ -5,10 +5,8 @@ finite numbers only.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from math import isfinite
-from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
@@ -78,12 +76,8 @@ def _vectors(body: bytes | bytearray, texts: int) -> list[list[float]]:
     return vectors
 
 
-STATIC = "wordllama"
-"""The package of static English word vectors that brings its model along: no torch, no download."""
-
-
 class LocalEmbedder:
-    """A sentence-transformers model, such as `BAAI/bge-m3`, or `STATIC`, loaded on first use."""
+    """A sentence-transformers model, such as `BAAI/bge-m3`, loaded on first use."""
 
     def __init__(self, model: str) -> None:
         self.name = model
@@ -95,22 +89,15 @@ class LocalEmbedder:
             if self._model is None:
                 self._model = await to_thread.run_sync(self._load)
         vectors: list[list[float]] = await to_thread.run_sync(
-            lambda: self._model(list(texts)).tolist(), abandon_on_cancel=True
+            lambda: self._model.encode(list(texts), normalize_embeddings=True).tolist(),
+            abandon_on_cancel=True,
         )
         return vectors
 
-    def _load(self) -> Callable[[list[str]], Any]:
-        """A function from texts to an array of unit vectors."""
+    def _load(self) -> Any:
         try:
-            if self.name == STATIC:
-                import wordllama
-
-                its_folder = Path(wordllama.__file__).parent
-                static = wordllama.WordLlama.load(cache_dir=its_folder, disable_download=True)
-                return partial(static.embed, norm=True)
             from sentence_transformers import SentenceTransformer
         except ImportError:
-            package = STATIC if self.name == STATIC else "'finport[dense]'"
-            text = f"the package of {self.name} is not installed: pip install {package}"
+            text = "sentence-transformers is not installed: pip install 'finport[dense]'"
             raise UpstreamFault("not_configured", text) from None
-        return partial(SentenceTransformer(self.name).encode, normalize_embeddings=True)
+        return SentenceTransformer(self.name)

@@ -96,7 +96,7 @@ with_embeddings = together(
         "--embedding-model",
         metavar="NAME",
         help="By which tools are found: of --embedding-url, else a sentence-transformers model on "
-        "this machine, or wordllama. A run's default: the setting embeddings_model.",
+        "this machine. A run's default: the setting embeddings_model.",
     ),
     click.option("--embedding-url", metavar="URL", help="An OpenAI-compatible endpoint."),
 )

@@ -158,7 +158,6 @@ def _of_data(paper: "Paper", dataset: Path | None) -> list[str]:
 
 def _lacking(paper: "Paper", given: "Given", loaded: "Suite | None") -> Iterator[str]:
     """What this run wants and has not, or has in another form, and how to get it."""
-    from adapters.embeddings import STATIC
     from bench.environment import JUDGE_KEY, MODEL_KEY
     from bench.models.settings import key_for
 
@@ -170,9 +169,8 @@ def _lacking(paper: "Paper", given: "Given", loaded: "Suite | None") -> Iterator
                 text += f": `finbench fetch {paper.title.lower()}` gets it"
             yield text
     embedding = given["embedding_model"] if given["embedding_url"] is None else None
-    package = STATIC if embedding == STATIC else "sentence_transformers"
-    if embedding is not None and find_spec(package) is None:
-        yield f"--embedding-url, or the package {package} for a model on this machine"
+    if embedding is not None and find_spec("sentence_transformers") is None:
+        yield "--embedding-url, or sentence-transformers: pip install 'finport[dense]'"
     is_live = given["upstream"] != "simulated" and given["mode"] != "offline"
     calls_tools = loaded is None or not (loaded.is_recorded or loaded.offers_tools)
     if is_live and calls_tools and given["gateway"] == "embedded":
