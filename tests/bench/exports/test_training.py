@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import socket
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import open_process, run_process, to_thread
 
 from bench.agents.conversation import ANSWER_NOW, LAST_WORD
 from bench.agents.registry import AgentSettings
@@ -25,7 +27,9 @@ from tests.support.checkout import ROOT
 from tests.support.commands import finbench
 from tests.support.installed import NODE_MODULES
 from tests.support.played_model import playing, says
+from tests.support.redis_server import free_port
 from tests.support.runs import call, episode, failing, write_run
+from tests.support.waiting import until
 
 ENVIRONMENT = os.environ.get("TEST_TRAINING")
 """The Python environment with TRL, which `.ci/run` installs."""
@@ -593,3 +597,55 @@ def rendered(message: dict[str, Any]) -> str:
         name, arguments = made["function"]["name"], json.dumps(made["function"]["arguments"])
         parts.append(f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>')
     return "".join(f"\n{part}" for part in parts) + "<|im_end|>\n"
+
+
+def connects(port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0
+
+
+TINY = ("--max_steps", "1", "--per_device_train_batch_size", "1", "--use_cpu", "--bf16", "false")
+
+
+@pytest.mark.soak
+@pytest.mark.anyio
+async def test_a_model_is_trained_on_runs_served_and_measured_again(
+    played: tuple[Played, Played], tmp_path: Path
+) -> None:
+    reason = why_trl_is_missing()
+    programs = Path(ENVIRONMENT or ".") / "bin"
+    if reason is None and not (programs / "accelerate").exists():
+        reason = "PyTorch is not installed beside TRL: pip install torch accelerate"
+    if reason is not None:
+        pytest.skip(reason)
+    runs = [made.folder for made in played]
+    exported("sft", tmp_path / "sft", *runs, "--test-share", "0")
+    exported("dpo", tmp_path / "dpo", *runs, "--test-share", "0")
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    maker = ROOT / "tests" / "training" / "random_model.py"
+
+    async def made(*command: object) -> None:
+        words = [str(word) for word in command]
+        words[0] = str(programs / words[0])
+        await run_process(words, env=offline, cwd=tmp_path)
+
+    await made("python", maker, TOKENIZER, "random")
+    sft = ("--dataset_name", "sft", "--assistant_only_loss", "--output_dir", "trained")
+    await made("trl", "sft", "--model_name_or_path", "random", *sft, *TINY)
+    dpo = ("--dataset_name", "dpo", "--output_dir", "preferred")
+    await made("trl", "dpo", "--model_name_or_path", "trained", *dpo, *TINY)
+    port = free_port()
+    serve = [str(programs / "transformers"), "serve", "preferred", "--port", str(port)]
+    async with await open_process(serve, env=offline, cwd=tmp_path) as server:
+        try:
+            await until(lambda: connects(port))
+            model = ("--model", "preferred", "--base-url", f"http://127.0.0.1:{port}/v1")
+            again = ("--agent", "llm", "--max-tokens", "4", "--episodes", "3", "--concurrency", "1")
+            command = ("run", "finova-sample", *again, *model, "--out", str(tmp_path / "again"))
+            done = await to_thread.run_sync(lambda: finbench(*command))
+        finally:
+            server.terminate()
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads((tmp_path / "again" / "metrics.json").read_bytes())
+    assert metrics["usage"]["model_calls"]["failed"] == 0
+    assert metrics["usage"]["tokens"]["output"] > 0
