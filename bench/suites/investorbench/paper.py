@@ -45,6 +45,10 @@ def _embeddings(given: Given) -> str:
     return f"differs: {model or 'BM25, without --embedding-model'}"
 
 
+def _reflections(given: Given) -> str:
+    return AS_PAPER if given["embedding_model"] else "differs: the cosine is over words"
+
+
 PAPER: Final = Paper(
     title="InvestorBench",
     source="arXiv 2412.18174 (ACL 2025)",
@@ -70,7 +74,7 @@ PAPER: Final = Paper(
             ),
         ),
         Setting("embeddings", "text-embedding-3-large", _embeddings),
-        Setting("reflections", "one that is as similar as 0.95 is not added", "differs: by words"),
+        Setting("reflections", "one that is as similar as 0.95 is not added", _reflections),
         Setting(
             "warm-up",
             "tells the next day's price; the position follows it",

@@ -9,10 +9,11 @@ import pytest
 from anyio import to_thread
 
 from bench.models.simulated import MODEL, SimulatedModel
-from bench.suites import load_suite
+from bench.suites import SUITES, load_suite
 from bench.suites.finova.suite import Finova
-from bench.suites.paper import DataFile, blob_of
+from bench.suites.paper import DataFile, Given, blob_of
 from manifests import Catalog
+from tests.support.checkout import ROOT
 from tests.support.commands import finbench
 from tests.support.markets import write_market
 
@@ -174,3 +175,14 @@ def test_where_data_are_is_listed_and_an_unreachable_address_is_said(
 def test_a_blob_id_is_that_of_git() -> None:
     assert blob_of(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
     assert DataFile("a").is_data
+
+
+def test_the_documentation_names_each_setting_that_may_differ() -> None:
+    text = (ROOT / "docs" / "reproduce.md").read_text()
+    for name in ("FinToolBench", "FinTrace", "Finova", "InvestorBench"):
+        paper = SUITES[name.lower()].paper
+        assert paper is not None
+        section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        here = {setting.name: setting.told(Given({})) for setting in paper.settings}
+        differing = [one for one, told in here.items() if told.startswith(("differs", "cannot"))]
+        assert [one for one in differing if f"\n| {one} |" not in section] == []
