@@ -8,7 +8,7 @@ cache.
 import re
 from functools import cached_property
 from hashlib import blake2b
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -74,6 +74,24 @@ class Column(_Model):
     name: str
     type: ScalarType | None = None
     description: str | None = None
+
+
+class Observed(_Model):
+    """What recorded answers of a tool were like. No upstream promises it. `data` is the JSON Schema
+    (2020-12) of their data, `answers` their number, `until` the day of the last one (UTC).
+    """
+
+    data: dict[str, Any]
+    answers: Annotated[int, Field(ge=1)]
+    until: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+
+    @property
+    def schema_of_data(self) -> dict[str, Any]:
+        """`data` as the first of the alternatives, of which the other is anything: a new answer
+        may differ.
+        """
+        told = f"As in {self.answers} recorded answers, the last of {self.until}"
+        return {"description": f"{told}; observed, not promised.", "anyOf": [self.data, {}]}
 
 
 class RapidApiBinding(_Model):
@@ -167,6 +185,7 @@ class Manifest(_Model):
     regulatory_domains: tuple[Domain, ...]
     parameters: tuple[Parameter, ...] = ()
     columns: tuple[Column, ...] = ()
+    observed: Observed | None = None
     binding: Annotated[
         RapidApiBinding | AkShareBinding | MarketBinding, Field(discriminator="source")
     ]

@@ -327,7 +327,10 @@ class McpTools:
         """Return a tool as JSON, which is built once."""
         text = self._texts.get((manifest.name, output_schema))
         if text is None:
-            text = orjson.dumps(export(manifest, "mcp") | _output(Answer, output_schema))
+            output = _output(Answer, output_schema)
+            if output_schema == "full" and manifest.observed is not None:
+                output["outputSchema"]["properties"]["data"] = manifest.observed.schema_of_data
+            text = orjson.dumps(export(manifest, "mcp") | output)
             self._texts[manifest.name, output_schema] = text
         return text
 

@@ -12,6 +12,7 @@ one gets.
 import asyncio
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cache, cached_property
 from importlib.metadata import version
 from itertools import islice
@@ -244,7 +245,18 @@ class _Description:
             "description": describe(manifest, tags=True),
             "requestBody": {"required": bool(schema["required"]), "content": content},
             **self._of_all_tools,
+            **self._observed(manifest),
         }
+
+    def _observed(self, manifest: Manifest) -> dict[str, Any]:
+        """The responses of a tool whose answers were observed, else nothing."""
+        if manifest.observed is None:
+            return {}
+        data = {"properties": {"data": manifest.observed.schema_of_data}}
+        responses = deepcopy(self._of_all_tools["responses"])
+        answer = responses["200"]["content"][JSON]
+        answer["schema"] = {"allOf": [answer["schema"], data]}
+        return {"responses": responses}
 
     @cached_property
     def _of_all_tools(self) -> dict[str, Any]:

@@ -187,6 +187,51 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
     echo(f"AkShare {release}: {summary}" + ("; applied" if do_apply else ""))
 
 
+@manifests.command()
+@click.argument("snapshot", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--path", type=click.Path(exists=True, path_type=Path), help="Manifest folder.")
+@click.option("--apply", "do_apply", is_flag=True, help="Write what is learned into the manifests.")
+@click.option("--json", "as_json", is_flag=True)
+def learn(snapshot: Path, path: Path | None, do_apply: bool, as_json: bool) -> None:
+    """Learn from the recorded answers in SNAPSHOT what the data of each tool are like.
+
+    It is told by MCP, OpenAPI and the page as observed. Simulated answers teach nothing.
+    """
+    from cache import Snapshot, SnapshotError
+    from gateway.shapes.observed import LIVE, observed
+    from manifests import Catalog, CatalogError
+    from manifests.catalog import read
+
+    folder, files = _files(path)
+    with failures(CatalogError, SnapshotError, of=folder):
+        known = Catalog.load(folder)
+        with Snapshot(snapshot) as opened:
+            summary = opened.summary
+            found = {name: observed(opened, name) for name in summary.tools if known.get(name)}
+        learned = {name: one for name, one in found.items() if one is not None}
+        for file in files if do_apply and learned else ():
+            tools = [
+                tool.model_copy(update={"observed": learned.get(tool.name, tool.observed)})
+                for tool in read(file)
+            ]
+            if tools != read(file):
+                _write(file, tools, follow_links=file == path)
+    if as_json:
+        said = {name: one.model_dump(mode="json") for name, one in learned.items()}
+        echo_json({"snapshot": summary.id, "applied": do_apply, "tools": said})
+    else:
+        answers = sum(one.answers for one in learned.values())
+        echo(f"learned of {len(learned)} of {len(summary.tools)} tools, from {answers} answers")
+        if learned:
+            echo("written into the manifests" if do_apply else "--apply writes it into them")
+    for name, number in sorted(summary.upstreams.items()):
+        if name != LIVE:
+            echo(
+                f"finport: {number} calls of {name} taught nothing: only real answers do", err=True
+            )
+    sys.exit(0 if learned else 1)
+
+
 def _files(path: Path | None) -> tuple[Path, list[Path]]:
     """The folder, or file, of the manifests that are meant, and its manifest files."""
     from manifests.catalog import DATA
