@@ -5,6 +5,7 @@ defaults below.
 """
 
 import shlex
+from datetime import date
 from hashlib import blake2b
 from importlib.util import find_spec
 from math import ceil
@@ -45,6 +46,9 @@ PREFIX = "FINPORT_"
 MiB = 2**20
 DAY_S = 86_400.0
 MOST = 2**53
+
+WORLD = 1
+"""The version of the simulated market, so that its module need not be imported; a test compares."""
 
 SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing
 
@@ -277,7 +281,13 @@ class GatewaySettings(BaseSettings):
     )
     redis_bytes: int = Field(default=2048 * MiB, ge=MiB, description="Answers kept in Redis.")
 
-    simulated_seed: int = Field(default=0, description="Seed of the simulated answers.")
+    simulated_seed: int = Field(default=0, description="Seed of the simulated market.")
+    simulated_now: date = Field(
+        default=date(2026, 6, 30),
+        ge=date(2024, 1, 2),
+        le=date(2026, 12, 31),
+        description="The last day of the simulated market.",
+    )
     simulated_latency_s: _SecondsOrZero = Field(default=0.0, description="Time before each answer.")
     simulated_failure_rate: _Share = Field(default=0.0, description="Share of requests with a 503.")
     simulated_hang_rate: _Share = Field(default=0.0, description="Share of those never answered.")
@@ -321,7 +331,7 @@ class GatewaySettings(BaseSettings):
     def cache_name(self) -> str:
         """The cache folder's name. Each upstream has its own folder, so their answers never mix."""
         if self.upstream == "simulated":
-            return f"simulated-{self.simulated_seed}"
+            return f"simulated-{self.simulated_seed}-{self.simulated_now:%Y%m%d}-{WORLD}"
         elsewhere = f"{self.rapidapi_base_url} {self.akshare_base_url}"
         if elsewhere == "None None":
             return "live"

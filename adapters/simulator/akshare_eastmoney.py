@@ -1,31 +1,29 @@
 """Simulated answers of the Eastmoney hosts: price bars, market lists and data centre reports."""
 
-import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 
 from adapters.simulator.shapes import (
-    BASE,
     HISTORY,
     MOST,
     STOCKS,
+    Luck,
     Payload,
     Query,
     Reply,
     Row,
     as_json,
     bar_days,
-    closes,
+    grouped,
+    key_of,
     near,
-    price_bars,
     read_day,
-    walk,
 )
 
 # --- push2 family of Eastmoney -------------------------------------------------------------------
 
 
-def _kline(query: Query, rng: random.Random) -> Reply:
+def _kline(query: Query, rng: Luck) -> Reply:
     """Price bars of one security, eleven values to a comma-separated line; none for a code without
     the number of its market.
     """
@@ -33,36 +31,36 @@ def _kline(query: Query, rng: random.Random) -> Reply:
     if not market.isdecimal():
         return as_json({"rc": 100, "rt": 17, "data": None})
     first, klt = read_day(query.get("beg")), query.get("klt", "101")
-    level, digits, lot = 14.0, 2, 100
-    if market in {"105", "106", "107", "116"}:
-        level, lot = (28.0 if market == "116" else 180.0), 1
-    elif market in {"2", "47"} or code[:3] == "399" or (market, code[:3]) == ("1", "000"):
-        level = 3600.0
-    elif code[:1] in {"1", "5"}:
-        level, digits = 1.3, 3
-    days = bar_days(first, read_day(query.get("end")), MOST if first else HISTORY, klt)
+    one = rng.world.instrument(key_of(market, code))
+    digits, lot = one.digits, 100 if one.exchange == "CN" else 1
+    first, last = read_day(query.get("beg")), read_day(query.get("end"))
+    days = bar_days(rng.world, first, last, MOST if first else HISTORY, one.exchange)
+    adjust = {"1": "qfq", "2": "hfq"}.get(query.get("fqt", "0"), "")
+    bars = rng.world.bars(one.key, days[0], days[-1], adjust=adjust) if days else []
+    free = one.shares / 100 or 5e7
     lines = [
         f"{bar.day},{bar.open:.{digits}f},{bar.close:.{digits}f},{bar.high:.{digits}f},"
         f"{bar.low:.{digits}f},{bar.volume},{bar.volume * lot * (bar.open + bar.close) / 2:.2f},"
         f"{(bar.high - bar.low) / bar.before * 100:.2f},{bar.change:.2f},"
-        f"{bar.close - bar.before:.{digits}f},{bar.volume / 5e5:.2f}"
-        for bar in price_bars(rng, days, level, digits)
+        f"{bar.close - bar.before:.{digits}f},{bar.volume * lot / free:.2f}"
+        for bar in grouped(bars, klt)
     ]
     data = {"code": code, "market": int(market), "decimal": digits, "klines": lines}
     return as_json({"rc": 0, "rt": 17, "data": data})
 
 
-def _codes(query: Query, rng: random.Random) -> Reply:
+def _codes(query: Query, rng: Luck) -> Reply:
     """The one-page list from which AkShare learns the market of an index code."""
     markets = {"000001": 1, "000016": 1, "000300": 1, "000859": 2, "000905": 1, "399001": 0}
     rows = [{"f3": round(rng.gauss(0, 1), 2), "f12": c, "f13": m} for c, m in markets.items()]
     return as_json({"rc": 0, "data": {"total": len(rows), "diff": rows}})
 
 
-def _connect(query: Query, rng: random.Random) -> Reply:
+def _connect(query: Query, rng: Luck) -> Reply:
     """Minute net inflows of the northbound and southbound links; the total is the sum."""
     clock = [f"{9 + m // 60}:{m % 60:02}" for m in (*range(30, 151), *range(241, 361))]
-    data: dict[str, object] = {"s2nDate": BASE.isoformat(), "n2sDate": BASE.isoformat()}
+    today = rng.world.now.isoformat()
+    data: dict[str, object] = {"s2nDate": today, "n2sDate": today}
     for way in ("s2n", "n2s"):
         one, two, lines = 0.0, 0.0, list[str]()
         for moment in clock:
@@ -73,9 +71,9 @@ def _connect(query: Query, rng: random.Random) -> Reply:
     return as_json({"rc": 0, "data": data})
 
 
-def _limit_up(query: Query, rng: random.Random) -> Reply:
+def _limit_up(query: Query, rng: Luck) -> Reply:
     """Stocks that closed at their upper limit on a day, prices in thousandths."""
-    pool = list[Row]()
+    pool, rng = list[Row](), rng.about("limit up", query.get("date"))
     for code, name, industry in rng.sample(STOCKS, 9):
         wide, runs = code.startswith(("300", "688")), rng.randint(1, 4)
         price, cap = round(rng.uniform(5, 60), 2), rng.uniform(2e9, 4e10)
@@ -94,19 +92,22 @@ def _limit_up(query: Query, rng: random.Random) -> Reply:
 # --- Eastmoney data centre: one address, many reports ---------------------------------------------
 
 
-def _billboard(query: Query, rng: random.Random) -> Sequence[Row]:
+def _billboard(query: Query, rng: Luck) -> Sequence[Row]:
     """Dragon-Tiger list entries between the two dates of the filter."""
     rows = list[Row]()
     low, high = _asked(query, "TRADE_DATE>"), _asked(query, "TRADE_DATE<")
-    for day in bar_days(read_day(low), read_day(high), 40):
+    for day in bar_days(rng.world, read_day(low), read_day(high), 40):
+        rng = rng.about("billboard", day)
         for code, name, _ in rng.sample(STOCKS, 5):
+            (bar,) = rng.world.bars(key_of("", code), day, day)
             total = round(rng.uniform(1e8, 3e9), 2)
             buy, sell = (round(total * rng.uniform(0.03, 0.25), 2) for _ in "bs")
             rows.append(
                 {"SECURITY_CODE": code, "SECUCODE": f"{code}.{'SH' if code[0] == '6' else 'SZ'}"}
                 | {"SECURITY_NAME_ABBR": name, "TRADE_DATE": f"{day} 00:00:00"}
                 | {"EXPLAIN": "机构买入,成功率45%", "EXPLANATION": "日涨幅偏离值达到7%的前5只证券"}
-                | near(rng, CLOSE_PRICE=(5, 60), CHANGE_RATE=(-10, 10), TURNOVERRATE=(2, 30))
+                | {"CLOSE_PRICE": bar.close, "CHANGE_RATE": round(bar.change, 4)}
+                | near(rng, TURNOVERRATE=(2, 30))
                 | {"BILLBOARD_NET_AMT": round(buy - sell, 2), "BILLBOARD_BUY_AMT": buy}
                 | {"BILLBOARD_SELL_AMT": sell, "BILLBOARD_DEAL_AMT": round(buy + sell, 2)}
                 | {"ACCUM_AMOUNT": total, "DEAL_NET_RATIO": round((buy - sell) / total * 100, 4)}
@@ -118,90 +119,101 @@ def _billboard(query: Query, rng: random.Random) -> Sequence[Row]:
     return sorted(rows, key=lambda row: str(row["SECURITY_CODE"]))
 
 
-def _board_dates(query: Query, rng: random.Random) -> Sequence[Row]:
+def _board_dates(query: Query, rng: Luck) -> Sequence[Row]:
     """Days on which one stock was on the Dragon-Tiger list, newest first."""
-    code, days = _asked(query, "SECURITY_CODE"), sorted(rng.sample(bar_days(), 12), reverse=True)
+    code = _asked(query, "SECURITY_CODE")
+    days = sorted(rng.sample(bar_days(rng.world), 12), reverse=True)
     return [
         {"SECURITY_CODE": code, "TRADE_DATE": f"{day} 00:00:00", "TR_DATE": str(day)}
         for day in days
     ]
 
 
-def _interbank(query: Query, rng: random.Random) -> Sequence[Row]:
+def _interbank(query: Query, rng: Luck) -> Sequence[Row]:
     """An interbank rate with its change in basis points, newest first."""
-    days, names = bar_days(), ("MARKET_CODE", "CURRENCY_CODE", "INDICATOR_ID")
+    days, names = bar_days(rng.world), ("MARKET_CODE", "CURRENCY_CODE", "INDICATOR_ID")
     market, currency, term = (_asked(query, name) for name in names)
-    rates = [round(rate, 4) for rate in walk(rng, len(days) + 1, 1.7, 0.02)]
+    name = f"interbank {market} {currency} {term}"
+    rates = [round(rate, 4) for rate in rng.world.series(name, days, 1.7, 0.02)]
     return [
         {"REPORT_DATE": f"{day} 00:00:00", "REPORT_PERIOD": term, "IR_RATE": rate}
         | {"CHANGE_RATE": round((rate - before) * 100, 2), "INDICATOR_ID": term}
         | {"LATEST_RECORD": int(day == days[-1]), "MARKET": market, "MARKET_CODE": market}
         | {"CURRENCY": currency, "CURRENCY_CODE": currency}
-        for day, before, rate in zip(days, rates, rates[1:], strict=False)
+        for day, before, rate in zip(days[1:], rates, rates[1:], strict=False)
     ][::-1]
 
 
-def _valuation(query: Query, rng: random.Random) -> Sequence[Row]:
+def _valuation(query: Query, rng: Luck) -> Sequence[Row]:
     """Daily valuation of one stock, newest first; market value is price times shares."""
-    total, code = rng.randint(3, 90) * 10**7, _asked(query, "SECURITY_CODE")
-    free, earned = round(total * 0.8), rng.uniform(0.4, 2)
+    code = _asked(query, "SECURITY_CODE")
+    one, days = rng.world.instrument(key_of("", code)), bar_days(rng.world)
+    rng, total = rng.about("valuation", code), one.shares
+    free, earned = round(total * 0.8), one.level / rng.uniform(8, 40)
     return [
         {"SECURITY_CODE": code, "TRADE_DATE": f"{bar.day} 00:00:00", "CLOSE_PRICE": bar.close}
         | {"CHANGE_RATE": round(bar.change, 4), "TOTAL_SHARES": total, "FREE_SHARES_A": free}
         | {"TOTAL_MARKET_CAP": round(bar.close * total, 2)}
         | {"NOTLIMITED_MARKETCAP_A": round(bar.close * free, 2)}
         | {"PE_TTM": round(bar.close / earned, 4), "PE_LAR": round(bar.close / earned * 1.1, 4)}
-        | {"PB_MRQ": round(bar.close / 9, 4), "PEG_CAR": round(rng.uniform(0.5, 3), 4)}
-        | {"PCF_OCF_TTM": round(bar.close / 2, 4), "PS_TTM": round(bar.close / 5, 4)}
-        for bar in reversed(price_bars(rng, bar_days(), 22))
+        | {"PB_MRQ": round(bar.close / earned / 8, 4), "PEG_CAR": round(bar.close / one.level, 4)}
+        | {"PCF_OCF_TTM": round(bar.close / earned * 0.7, 4)}
+        | {"PS_TTM": round(bar.close / earned / 6, 4)}
+        for bar in reversed(rng.world.bars(one.key, days[0]))
     ]
 
 
-def _focus(query: Query, rng: random.Random) -> Sequence[Row]:
+def _focus(query: Query, rng: Luck) -> Sequence[Row]:
     """User attention to one stock over the last thirty weekdays, newest first."""
-    code, days = _asked(query, "SECURITY_CODE"), bar_days(most=30)
+    code, days = _asked(query, "SECURITY_CODE"), bar_days(rng.world, most=30)
     return [
         {"SECURITY_CODE": code, "TRADE_DATE": f"{day} 00:00:00", "MARKET_FOCUS": round(value, 1)}
-        for day, value in zip(days, walk(rng, 30, 78, 0.01), strict=True)
+        for day, value in zip(days, rng.world.series(f"focus {code}", days, 78, 0.01), strict=True)
     ][::-1]
 
 
-def _products(query: Query, rng: random.Random) -> Sequence[Row]:
+def _products(query: Query, rng: Luck) -> Sequence[Row]:
     """Futures products by Chinese name."""
     names = {"A": "豆一", "CU": "沪铜", "RB": "螺纹钢", "AU": "沪金", "M": "豆粕", "I": "铁矿石"}
     return [{"TRADE_MARKET_CODE": "1", "TRADE_CODE": c, "TRADE_TYPE": n} for c, n in names.items()]
 
 
-def _warrants(query: Query, rng: random.Random) -> Sequence[Row]:
+def _warrants(query: Query, rng: Luck) -> Sequence[Row]:
     """Warehouse stock of one futures product with its daily change, newest first."""
-    code, days = _asked(query, "SECURITY_CODE"), bar_days()
-    stock = [round(value) for value in walk(rng, len(days) + 1, 24000, 0.01)]
+    code, days = _asked(query, "SECURITY_CODE"), bar_days(rng.world)
+    stock = [round(n) for n in rng.world.series(f"stock of {code}", days, 24000, 0.01)]
     return [
         {"SECURITY_CODE": code, "TRADE_DATE": str(day), "ON_WARRANT_NUM": now, "ADDCHANGE": now - b}
-        for day, b, now in zip(days, stock, stock[1:], strict=False)
+        for day, b, now in zip(days[1:], stock, stock[1:], strict=False)
     ][::-1]
 
 
-def _convertible(query: Query, rng: random.Random) -> Sequence[Row]:
+def _convertible(query: Query, rng: Luck) -> Sequence[Row]:
     """Daily value of one convertible bond; the premiums follow from the three prices."""
-    rows = list[Row]()
-    for bar in price_bars(rng, bar_days(), 118, 3):
-        pure, swap = round(96 + len(rows) * 0.01, 4), round(bar.close * rng.uniform(0.8, 0.9), 4)
+    rows, days, code = list[Row](), bar_days(rng.world), _asked(query, "SECURITY_CODE")
+    prices = rng.world.series(f"convertible {code}", days, 118, 0.01)
+    swaps = rng.world.series(f"conversion {code}", days, 100, 0.012)
+    for day, price, swap in zip(days, prices, swaps, strict=True):
+        close, worth = round(price, 3), round(swap, 4)
+        pure = round(96 + (day - days[0]).days * 0.007, 4)
         rows.append(
-            {"DATE": f"{bar.day} 00:00:00", "FCLOSE": bar.close, "PUREBONDVALUE": pure}
-            | {"SWAPVALUE": swap, "PUREBONDOR": round((bar.close / pure - 1) * 100, 4)}
-            | {"SWAPOR": round((bar.close / swap - 1) * 100, 4)}
+            {"DATE": f"{day} 00:00:00", "FCLOSE": close, "PUREBONDVALUE": pure}
+            | {"SWAPVALUE": worth, "PUREBONDOR": round((close / pure - 1) * 100, 4)}
+            | {"SWAPOR": round((close / worth - 1) * 100, 4)}
         )
     return rows
 
 
-def _treasury(query: Query, rng: random.Random) -> Sequence[Row]:
+def _treasury(query: Query, rng: Luck) -> Sequence[Row]:
     """Chinese and US treasury yields and growth, newest first; the spread is 10 less 2 years."""
-    days, rows = bar_days(most=500), list[Row]()
-    china, us = walk(rng, len(days), 1.5, 0.006), walk(rng, len(days), 3.9, 0.008)
+    days, rows = bar_days(rng.world, most=500), list[Row]()
+    china = rng.world.series("treasury CN", days, 1.5, 0.006)
+    us = rng.world.series("treasury US", days, 3.9, 0.008)
+    last_of = {(day.year, day.month): day for day in days}
     for day, low, high in zip(days, china, us, strict=True):
         cn = [round(low + more, 4) for more in (0, 0.15, 0.3, 0.55)]
-        shut = day.month % 3 == 0 and closes(day, "103")  # growth comes by quarter
+        shut = day.month % 3 == 0 and day == last_of[day.year, day.month]  # growth, by quarter
+        rng = rng.about("growth", day)
         am = [round(high + more, 2) for more in (0, 0.1, 0.4, 0.8)]
         rows.append(
             {"SOLAR_DATE": f"{day} 00:00:00", "EMM00588704": cn[0], "EMM00166462": cn[1]}
@@ -214,7 +226,7 @@ def _treasury(query: Query, rng: random.Random) -> Sequence[Row]:
     return rows[::-1]
 
 
-_REPORTS: Mapping[str, Callable[[Query, random.Random], Sequence[Row]]] = {
+_REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
     "RPT_DAILYBILLBOARD_DETAILSNEW": _billboard,
     "RPT_LHB_BOARDDATE": _board_dates,
     "RPT_IMP_INTRESTRATEN": _interbank,
@@ -233,7 +245,7 @@ def _asked(query: Query, name: str) -> str:
     return found[1] if found else ""
 
 
-def _report(query: Query, rng: random.Random) -> Reply:
+def _report(query: Query, rng: Luck) -> Reply:
     """One data centre report, whole on its first page; an unknown one is refused as upstream."""
     make = _REPORTS.get(query.get("reportName") or query.get("type", ""))
     if make is None:

@@ -1,13 +1,12 @@
 """Simulated answers of sources on the economy, funds, bonds, currencies, news and sentiment."""
 
-import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 
 from adapters.simulator.shapes import (
-    BASE,
     MONEY,
     STOCKS,
+    Luck,
     Payload,
     Query,
     Reply,
@@ -18,7 +17,6 @@ from adapters.simulator.shapes import (
     bar_days,
     months,
     near,
-    walk,
 )
 
 # --- Indexes of the real economy -----------------------------------------------------------------
@@ -27,35 +25,37 @@ _EPU_TEXT = "SCMP_China US Europe Korea Spain Japan UK Canada Australia Brazil I
 _EPU_BOOK = "Ireland Chile Colombia Netherlands Singapore Sweden FKT_Greece"
 
 
-def _uncertainty(query: Query, rng: random.Random) -> list[Sequence[str | float]]:
+def _uncertainty(query: Query, rng: Luck) -> list[Sequence[str | float]]:
     """Monthly economic policy uncertainty of one country, under a heading."""
-    when = months(300)
-    points = zip(when, walk(rng, len(when), 150, 0.12), strict=True)
+    when, name = months(rng.world, 300), f"policy uncertainty {rng.path}"
+    points = zip(when, rng.world.series(name, when, 150, 0.12), strict=True)
     head = ["Year", "Month", "Policy_Uncertainty_Index"]
     return [head, *([day.year, day.month, round(max(value, 12), 3)] for day, value in points)]
 
 
-def _epu_text(query: Query, rng: random.Random) -> Reply:
+def _epu_text(query: Query, rng: Luck) -> Reply:
     """The index of one country as text."""
     return as_csv(_uncertainty(query, rng))
 
 
-def _epu_book(query: Query, rng: random.Random) -> Reply:
+def _epu_book(query: Query, rng: Luck) -> Reply:
     """The index of one country as an Excel file."""
     return as_xlsx(_uncertainty(query, rng))
 
 
-def _emission(query: Query, rng: random.Random) -> Reply:
+def _emission(query: Query, rng: Luck) -> Reply:
     """Emission-rights index of Zhejiang by month or quarter."""
-    when = months(72) if query.get("cycle") == "MONTH" else months(24, 3)
+    when = months(rng.world, 72) if query.get("cycle") == "MONTH" else months(rng.world, 24, 3)
     rows = [
         {"indexValue": round(value, 2), "stage": {"publishTime": f"{day} 00:00:00"}}
-        for day, value in zip(when, walk(rng, len(when), 1200, 0.05), strict=True)
+        for day, value in zip(
+            when, rng.world.series("emission rights", when, 1200, 0.05), strict=True
+        )
     ]
     return as_json({"code": 200, "data": rows})
 
 
-def _emission_trade(query: Query, rng: random.Random) -> Reply:
+def _emission_trade(query: Query, rng: Luck) -> Reply:
     """Emission rights traded in the same periods: quantity and cost."""
     size = [rng.randint(200, 4000) for _ in range(72 if query.get("cycle") == "MONTH" else 24)]
     rows = [{"totalQuantity": n, "totalCost": round(n * rng.uniform(0.8, 1.4), 2)} for n in size]
@@ -65,9 +65,9 @@ def _emission_trade(query: Query, rng: random.Random) -> Reply:
 def _indexes(*names: str) -> Payload:
     """Make the payload of the Yiwu indexes with these names, newest first."""
 
-    def answer(query: Query, rng: random.Random) -> Reply:
-        when = months(120)
-        paths = [walk(rng, len(when), 105, 0.02) for _ in names]
+    def answer(query: Query, rng: Luck) -> Reply:
+        when = months(rng.world, 120)
+        paths = [rng.world.series(f"{rng.path} {name}", when, 105, 0.02) for name in names]
         rows = [
             {"indextimeno": str(day)}
             | {n: round(p[at], 2) for n, p in zip(names, paths, strict=True)}
@@ -78,14 +78,18 @@ def _indexes(*names: str) -> Payload:
     return answer
 
 
-def _freight(query: Query, rng: random.Random) -> Reply:
+def _freight(query: Query, rng: Luck) -> Reply:
     """Road freight prices: fixed base, on the period before and on the year before."""
     gap = {"3": 1, "4": 3, "5": 12}.get(query.get("exponentTypeId", "2"))
-    when = months(40, gap) if gap else bar_days(klt="102", most=120)
+    days = bar_days(rng.world)
+    fridays = [day for day in days if day.weekday() == 4]
+    when = months(rng.world, 40, gap) if gap else fridays
     charts = {
         f"chart{n}": {
             "xLebal": [str(day) for day in when],
-            "yLebal": [f"{value:.2f}" for value in walk(rng, len(when), level, 0.005)],
+            "yLebal": [
+                f"{value:.2f}" for value in rng.world.series(f"freight {n}", when, level, 0.005)
+            ],
         }
         for n, level in ((1, 1000), (2, 100), (3, 100))
     }
@@ -95,7 +99,7 @@ def _freight(query: Query, rng: random.Random) -> Reply:
 # --- funds, bonds, currencies, news, moods -------------------------------------------------------
 
 
-def _fund_staff(query: Query, rng: random.Random) -> Reply:
+def _fund_staff(query: Query, rng: Luck) -> Reply:
     """Registered staff of fund houses, on one page."""
     rows = list[Row]()
     for _, name, _ in STOCKS:
@@ -108,7 +112,7 @@ def _fund_staff(query: Query, rng: random.Random) -> Reply:
     return as_json({"content": rows, "totalElements": len(rows), "totalPages": 1})
 
 
-def _convertibles(query: Query, rng: random.Random) -> Reply:
+def _convertibles(query: Query, rng: Luck) -> Reply:
     """All convertible bonds; value, premium and double-low follow from the prices."""
     rows = list[Row]()
     for at, (code, name, _) in enumerate(STOCKS):
@@ -116,7 +120,7 @@ def _convertibles(query: Query, rng: random.Random) -> Reply:
         strike = round(share * rng.uniform(0.8, 1.4), 2)
         worth = round(share / strike * 100, 2)
         premium, left = round((price / worth - 1) * 100, 2), round(rng.uniform(0.5, 5.8), 2)
-        ends = BASE + timedelta(days=int(left * 365))
+        ends = rng.world.now + timedelta(days=int(left * 365))
         cell: dict[str, object] = {
             "bond_id": f"{113900 + at}",
             "bond_nm": f"{name[2:]}转债",
@@ -133,7 +137,7 @@ def _convertibles(query: Query, rng: random.Random) -> Reply:
     return as_json({"page": 1, "rows": rows, "total": len(rows)})
 
 
-def _currency_rank(query: Query, rng: random.Random) -> Reply:
+def _currency_rank(query: Query, rng: Luck) -> Reply:
     """Currencies quoted against the yuan or the dollar, all on the first page."""
     yuan, rows = query.get("type", "rmb") == "rmb", list[Row]()
     for name, (code, level) in MONEY.items():
@@ -152,10 +156,12 @@ def _currency_rank(query: Query, rng: random.Random) -> Reply:
     return as_json({"ResultCode": "0", "Result": [] if query.get("pn", "0") != "0" else rows})
 
 
-_CLOSE = int(datetime.combine(BASE, time(8), UTC).timestamp())  # 16:00 in Shanghai
+def _closing(rng: Luck) -> int:
+    """The Unix time of the close in Shanghai, on the world's day."""
+    return int(datetime.combine(rng.world.now, time(8), UTC).timestamp())
 
 
-def _flashes(query: Query, rng: random.Random) -> Reply:
+def _flashes(query: Query, rng: Luck) -> Reply:
     """Twenty news flashes of the base day, ten minutes apart, a fifth of them important."""
     rows = list[Row]()
     for at in range(20):
@@ -163,13 +169,13 @@ def _flashes(query: Query, rng: random.Random) -> Reply:
         title = f"{industry}板块{rng.choice(['走强', '震荡', '回落'])}"
         row = {"id": 2_000_000 - at, "title": title, "level": "B" if at % 5 == 0 else "C"}
         change = f"{name}涨跌幅{rng.uniform(-5, 5):+.2f}%"
-        rows.append(row | {"content": f"【{title}】{change}。", "ctime": _CLOSE - at * 600})
+        rows.append(row | {"content": f"【{title}】{change}。", "ctime": _closing(rng) - at * 600})
     return as_json({"error": 0, "data": {"roll_data": rows}})
 
 
-def _calendar(query: Query, rng: random.Random) -> Reply:
+def _calendar(query: Query, rng: Luck) -> Reply:
     """Macro releases of one day: actual, forecast and previous value, now and then a revision."""
-    start = int(query.get("start", _CLOSE))
+    start = int(query.get("start", _closing(rng)))
     events = [("中国", "CPI同比"), ("美国", "核心PCE物价指数年率"), ("欧元区", "制造业PMI终值")]
     events += [("日本", "失业率"), ("英国", "GDP季率终值"), ("德国", "工厂订单月率")]
     rows = list[Row]()
@@ -185,7 +191,7 @@ def _calendar(query: Query, rng: random.Random) -> Reply:
     return as_json({"code": 20000, "message": "OK", "data": {"items": rows}})
 
 
-def _crowd(query: Query, rng: random.Random) -> Reply:
+def _crowd(query: Query, rng: Luck) -> Reply:
     """Stocks ranked by followers, posts or deals, whichever `order_by` names."""
     rows = [
         {"symbol": f"{'SH' if code[0] == '6' else 'SZ'}{code}", "name": name}

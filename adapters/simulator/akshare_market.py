@@ -1,12 +1,12 @@
 """Simulated answers of the exchanges, index compilers, China Money, Sina and Jin10."""
 
-import random
 from collections.abc import Mapping
+from datetime import date
 from html import escape
 
 from adapters.simulator.shapes import (
-    BASE,
     MONEY,
+    Luck,
     Payload,
     Query,
     Reply,
@@ -15,18 +15,18 @@ from adapters.simulator.shapes import (
     as_json,
     as_xls,
     bar_days,
-    price_bars,
+    key_of,
     read_day,
-    walk,
 )
+from adapters.simulator.world.world import Bar
 
 # --- exchanges and index compilers ---------------------------------------------------------------
 
 
-def _csindex(query: Query, rng: random.Random) -> Reply:
+def _csindex(query: Query, rng: Luck) -> Reply:
     """Daily bars of one CSI index with its names, sample size and earnings ratio."""
     code = query.get("indexCode", "000300")
-    days = bar_days(read_day(query.get("startDate")), read_day(query.get("endDate")))
+    days = bar_days(rng.world, read_day(query.get("startDate")), read_day(query.get("endDate")))
     rows = [
         {"tradeDate": f"{bar.day:%Y%m%d}", "indexCode": code, "indexNameCnAll": f"样本{code}指数"}
         | {"indexNameCn": f"样本{code}", "indexNameEnAll": f"CSI Sample {code} Index"}
@@ -35,34 +35,41 @@ def _csindex(query: Query, rng: random.Random) -> Reply:
         | {"changePct": round(bar.change, 2), "tradingVol": round(bar.volume / 1e4, 2)}
         | {"tradingValue": round(bar.volume * 12 / 1e4, 2), "consNumber": 60}
         | {"peg": round(bar.close / 300, 2)}
-        for bar in price_bars(rng, days, 3600)
+        for bar in _index_bars(rng, code, days)
     ]
     return as_json({"code": "200", "msg": "Success", "data": rows, "success": True})
 
 
-def _cnindex(query: Query, rng: random.Random) -> Reply:
+def _index_bars(rng: Luck, code: str, days: tuple[date, ...]) -> list[Bar]:
+    key = key_of("0" if code.startswith("399") else "1", code)
+    return rng.world.bars(key, days[0], days[-1]) if days else []
+
+
+def _cnindex(query: Query, rng: Luck) -> Reply:
     """Daily bars of one CNI index as bare lists, newest first.
 
     The order is day, current, high, open, low, close, change, percent, amount, volume, average.
     """
-    days = bar_days(read_day(query.get("startDate")), read_day(query.get("endDate")))
+    days = bar_days(rng.world, read_day(query.get("startDate")), read_day(query.get("endDate")))
     rows = [
         [
             *(str(bar.day), bar.close, bar.high, bar.open, bar.low, bar.close),
             *(round(bar.close - bar.before, 2), f"{bar.change:.2f}%"),
             *(round(bar.volume * 1.2e4, 2), bar.volume * 1000, None),
         ]
-        for bar in reversed(price_bars(rng, days, 10500))
+        for bar in reversed(_index_bars(rng, query.get("indexCode", ""), days))
     ]
     data = {"code": query.get("indexCode"), "data": rows}
     return as_json({"code": 200, "message": "OK", "data": data})
 
 
-def _margin_sse(query: Query, rng: random.Random) -> Reply:
+def _margin_sse(query: Query, rng: Luck) -> Reply:
     """Shanghai margin trading by day; the total is lending plus borrowed value, newest first."""
     rows = list[Row]()
-    days = bar_days(read_day(query.get("beginDate")), read_day(query.get("endDate")))
-    for day, owed in zip(days, walk(rng, len(days), 8e11, 0.004), strict=True):
+    days = bar_days(rng.world, read_day(query.get("beginDate")), read_day(query.get("endDate")))
+    debts = rng.world.series("margin of Shanghai", days, 8e11, 0.004)
+    for day, owed in zip(days, debts, strict=True):
+        rng = rng.about("margin of Shanghai", day)
         lent = rng.randint(4 * 10**9, 6 * 10**9)
         rows.append(
             {"detailFlag": "", "opDate": f"{day:%Y%m%d}", "rqchl": None}
@@ -74,8 +81,9 @@ def _margin_sse(query: Query, rng: random.Random) -> Reply:
     return as_json({"result": rows[::-1], "pageHelp": {"total": len(rows), "pageCount": 1}})
 
 
-def _margin_szse(query: Query, rng: random.Random) -> Reply:
+def _margin_szse(query: Query, rng: Luck) -> Reply:
     """Shenzhen margin trading on one day, hundreds of millions with thousands separators."""
+    rng = rng.about("margin of Shenzhen", query.get("txtDate"))
     owed, lent = rng.uniform(6500, 7500), rng.uniform(40, 90)
     row = {"jrrzmr": owed * 0.06, "jrrzye": owed, "jrrjmc": lent / 20, "jrrjyl": lent / 8}
     row |= {"jrrjye": lent, "jrrzrjye": owed + lent}
@@ -84,9 +92,9 @@ def _margin_szse(query: Query, rng: random.Random) -> Reply:
     return as_json([{"metadata": head, "data": data, "error": None}])
 
 
-def _bond_workbook(query: Query, rng: random.Random) -> Reply:
+def _bond_workbook(query: Query, rng: Luck) -> Reply:
     """Shanghai bonds by kind on one day, held or dealt, as an old Excel file."""
-    held, day = "ZQXQ" in query.get("sqlId", ""), query.get("TRADE_DATE", str(BASE))
+    held, day = "ZQXQ" in query.get("sqlId", ""), query.get("TRADE_DATE", str(rng.world.now))
     dealt = ["当日成交笔数", "当日成交金额", "当年成交笔数", "当年成交金额"]
     names = ["托管只数", "托管市值(亿元)", "托管面值(亿元)"] if held else dealt
     rows = list[list[str | float]]()
@@ -109,22 +117,22 @@ _CURVES = {
 }
 
 
-def _curve_names(query: Query, rng: random.Random) -> Reply:
+def _curve_names(query: Query, rng: Luck) -> Reply:
     """Names and codes of the closing yield curves."""
     rows = [{"cnLabel": name, "value": code} for name, code in _CURVES.items()]
     return as_json({"records": rows})
 
 
-def _curves(query: Query, rng: random.Random) -> Reply:
+def _curves(query: Query, rng: Luck) -> Reply:
     """Closing yield curves of the requested days by term in years, on one page; none for a spacing
     of terms that the upstream does not have.
     """
     if (spacing := query.get("termId", "1")) not in ("0.1", "0.5", "1"):
         return as_json({"data": {"total": 0}, "records": []})
     step, page = float(spacing), int(query.get("pageSize", "50"))
-    days = bar_days(read_day(query.get("startDate")), read_day(query.get("endDate")))
+    days = bar_days(rng.world, read_day(query.get("startDate")), read_day(query.get("endDate")))
     rows = list[Row]()
-    for day, short in zip(days, walk(rng, len(days), 1.4, 0.01), strict=True):
+    for day, short in zip(days, rng.world.series("treasury CN", days, 1.5, 0.006), strict=True):
         for term in (step * n for n in range(int(50 / step) + 1)):
             rate = short + 1.1 * term / (term + 8)
             rows.append(
@@ -135,38 +143,41 @@ def _curves(query: Query, rng: random.Random) -> Reply:
     return as_json({"data": {"total": min(len(rows), page)}, "records": rows[:page]})
 
 
-def _fixings(query: Query, rng: random.Random) -> Reply:
+def _fixings(query: Query, rng: Luck) -> Reply:
     """Repo fixing rates of 1, 7 and 14 days; lines end in an empty field."""
-    days = bar_days()
+    days = bar_days(rng.world)
     return as_csv(
         [day, f"{rate:.4f}", f"{rate + 0.12:.4f}", f"{rate + 0.18:.4f}", ""]
-        for day, rate in zip(days, walk(rng, len(days), 1.4, 0.02), strict=True)
+        for day, rate in zip(
+            days, rng.world.series(f"repo {rng.path}", days, 1.4, 0.02), strict=True
+        )
     )
 
 
 # --- Sina ----------------------------------------------------------------------------------------
 
 
-def _boc_quotes(query: Query, rng: random.Random) -> Reply:
+def _boc_quotes(query: Query, rng: Luck) -> Reply:
     """Bank of China quotes of one currency as an HTML table below the form of currencies."""
-    days = bar_days(read_day(query.get("startdate")), read_day(query.get("enddate")))
-    level = dict(MONEY.values()).get(query.get("money_code", "USD"), 100.0)
+    days = bar_days(rng.world, read_day(query.get("startdate")), read_day(query.get("enddate")))
+    money = query.get("money_code", "USD")
     options = "".join(f'<option value="{c}">{escape(n)}</option>' for n, (c, _) in MONEY.items())
     head = ["日期", "中行汇买价", "中行钞买价", "中行钞卖价/汇卖价", "央行中间价", "中行折算价"]
     lines = [head]
-    for day, mid in zip(days[::-1], walk(rng, len(days), level, 0.003), strict=True):
+    for day in days[::-1]:
+        mid = 100 * rng.world.rate(money, "CNY", day)
         lines.append([str(day), *(f"{mid * k:.2f}" for k in (0.998, 0.99, 1.002, 1, 1))])
     table = "".join("<tr><td>" + "</td><td>".join(line) + "</td></tr>" for line in lines)
     text = f'<html><body><select id="money_code">{options}</select><table>{table}</table></body>'
     return Reply(f"{text}</html>".encode("gbk"), "text/html; charset=gbk")
 
 
-def _futures_daily(query: Query, rng: random.Random) -> Reply:
+def _futures_daily(query: Query, rng: Luck) -> Reply:
     """Daily bars of one futures contract as JSON assigned to a variable."""
-    levels = {"RB": 3200, "AU": 780, "CU": 79000, "AG": 8200, "I": 780, "M": 2900, "IF": 3900}
-    level = levels.get(query.get("symbol", "RB0").rstrip("0123456789").upper(), 4000)
+    product = query.get("symbol", "RB0").rstrip("0123456789").upper()
+    rng = rng.about("futures", product)
     hold, rows = rng.randint(3 * 10**5, 2 * 10**6), list[Row]()
-    for bar in price_bars(rng, bar_days(), level, 0 if level > 1000 else 1):
+    for bar in rng.world.bars(f"future:{product}", bar_days(rng.world)[0]):
         hold += rng.randint(-4000, 4000)
         prices = {"o": bar.open, "h": bar.high, "l": bar.low, "c": bar.close}
         row = {name: f"{price:.3f}" for name, price in prices.items()}
@@ -179,9 +190,9 @@ def _futures_daily(query: Query, rng: random.Random) -> Reply:
     return Reply(body.encode(), "application/javascript; charset=utf-8")
 
 
-def _option_months(query: Query, rng: random.Random) -> Reply:
+def _option_months(query: Query, rng: Luck) -> Reply:
     """Expiry months of one option family; the nearest one comes twice."""
-    names = [f"{BASE.year}-{month:02}" for month in (7, 7, 8, 9, 12)]
+    names = [f"{rng.world.now.year}-{month:02}" for month in (7, 7, 8, 9, 12)]
     data = {"contractMonth": names, "cateList": ["50ETF", "300ETF"], "cateId": "510050C2607"}
     return as_json({"result": {"status": {"code": 0}, "data": data}})
 
@@ -189,7 +200,7 @@ def _option_months(query: Query, rng: random.Random) -> Reply:
 # --- Jin10 ---------------------------------------------------------------------------------------
 
 
-def _cme_bitcoin(query: Query, rng: random.Random) -> Reply:
+def _cme_bitcoin(query: Query, rng: Luck) -> Reply:
     """CME bitcoin volumes on one day, with field names separate from the values."""
     names = ["商品", "类型", "电子交易合约", "场内成交合约", "场外成交合约", "成交量", "未平仓合约"]
     rows = list[list[object]]()
@@ -202,13 +213,15 @@ def _cme_bitcoin(query: Query, rng: random.Random) -> Reply:
     return as_json({"status": 200, "data": {"keys": keys, "values": rows}})
 
 
-def _sentiment(query: Query, rng: random.Random) -> Reply:
+def _sentiment(query: Query, rng: Luck) -> Reply:
     """Share of long positions by currency pair, every four hours of the requested days."""
     pairs = (
         "AUDJPY AUDUSD EURAUD EURJPY EURUSD GBPJPY GBPUSD NZDUSD USDCAD USDCHF USDJPY USDX XAUUSD"
     )
     values = dict[str, dict[str, str]]()
-    for day in bar_days(read_day(query.get("start_date")), read_day(query.get("end_date")), 60):
+    first, last = read_day(query.get("start_date")), read_day(query.get("end_date"))
+    for day in bar_days(rng.world, first, last, 60):
+        rng = rng.about("sentiment", day)
         for hour in range(0, 24, 4):
             row = {pair: f"{max(5.0, min(95.0, rng.gauss(50, 15))):.2f}" for pair in pairs.split()}
             values[f"{day} {hour:02}:00"] = row

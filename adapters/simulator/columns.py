@@ -3,11 +3,10 @@
 The name of a column decides its values; if the name says nothing, its type does.
 """
 
-import random
 from collections.abc import Mapping
 from datetime import timedelta
 
-from adapters.simulator.shapes import BASE
+from adapters.simulator.shapes import Luck
 from manifests import Column, Manifest
 
 ROWS = 20
@@ -27,9 +26,7 @@ _KINDS = {
 """The kind of values in a column, by words in its name; the first match wins."""
 
 
-def table(
-    manifest: Manifest, arguments: Mapping[str, str], rng: random.Random
-) -> list[dict[str, object]]:
+def table(manifest: Manifest, arguments: Mapping[str, str], rng: Luck) -> list[dict[str, object]]:
     """Make records with the manifest's columns; a requested `symbol` is in each record."""
     columns = manifest.columns or (Column(name="item"), Column(name="value", type="number"))
     kinds = [(column.name, _kind(column)) for column in columns]
@@ -51,10 +48,10 @@ def _kind(column: Column) -> str:
     return {"integer": "count", "string": "text"}.get(column.type or "", "price")
 
 
-def _value(kind: str, row: int, rng: random.Random) -> object:
+def _value(kind: str, row: int, rng: Luck) -> object:
     match kind:
         case "date":
-            return (BASE - timedelta(days=ROWS - 1 - row)).isoformat()
+            return (rng.world.now - timedelta(days=ROWS - 1 - row)).isoformat()
         case "percent":
             return round(rng.gauss(0, 2.5), 2)
         case "code":

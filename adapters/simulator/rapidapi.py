@@ -1,21 +1,23 @@
 """Documents for RapidAPI endpoints: the path decides the shape, the arguments the subject.
 
-Shapes and figures are plausible but not those of a provider; requested identifiers are repeated.
+Shapes are plausible but not those of a provider. Prices and rates are those of the world; other
+figures depend on the subject alone, so that every host says the same of it. Requested identifiers
+are repeated.
 """
 
-import random
 import re
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 
 import orjson
 
-from adapters.simulator.shapes import BASE, Reply, Request, Simulation, as_json
+from adapters.simulator.shapes import Luck, Query, Reply, Request, Simulation, as_json
+from adapters.simulator.world.instruments import LISTED
+from adapters.simulator.world.world import World
 from manifests import Catalog, Manifest, RapidApiBinding
 
-NOW = datetime.combine(BASE, time(21), UTC)
 SUBJECTS = ("symbol", "symbols", "ticker", "id", "base", "from_currency", "query", "uuid", "name")
 
 
@@ -34,61 +36,92 @@ def simulate(catalog: Catalog) -> Simulation:
             return replace(as_json({"message": "Invalid API key"}), status=401)
         for pattern, manifest in tools[request.host]:
             if pattern.fullmatch(request.path):
-                return Reply(orjson.dumps(_document(manifest, request)))
+                made = document(request.path, request.query, request.rng.world, manifest.name)
+                return Reply(orjson.dumps(made))
         return None
 
     return answer
 
 
-def _document(manifest: Manifest, request: Request) -> object:
-    """Return the JSON value for one request to the endpoint of `manifest`."""
-    path, query, rng = request.path, request.query, request.rng
-    subject = next((query[name] for name in SUBJECTS if name in query), path.rsplit("/", 1)[-1])
-    hint = f"{path} {manifest.name}".lower()
-    for words, shape in _SHAPES:
-        if any(word in hint for word in words.split()):
-            return shape(subject, rng)
-    return _quote(subject, rng)
+def document(path: str, query: Query, world: World, name: str = "") -> object:
+    """The JSON value for one request to the endpoint of that path and tool."""
+    subject = next((query[one] for one in SUBJECTS if one in query), path.rsplit("/", 1)[-1])
+    hint = f"{path} {name}".lower()
+    shape = next((s for words, s in _SHAPES if any(w in hint for w in words.split())), _quote)
+    luck = Luck(f"{world.seed} {shape.__name__} {subject}", world)
+    return shape(Asked(subject, hint, query), luck)
 
 
-def _quote(subject: str, rng: random.Random) -> object:
-    price, change = round(rng.lognormvariate(4, 0.8), 2), round(rng.gauss(0, 1.6), 2)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request is about: its `subject` as the caller named it."""
+
+    subject: str
+    hint: str
+    query: Query
+
+    @property
+    def key(self) -> str:
+        """The world's key of the subject."""
+        code = _COINS.get(self.subject, self.subject).upper().lstrip("^$")
+        bare = re.split(r"[.:]", code)[0]
+        for start in ("", "sz", "sh", "hk"):
+            if start + bare in LISTED:
+                return start + bare
+        is_coin = "coin" in self.hint or "crypto" in self.hint
+        for symbol in (code, re.sub(r"[-/]?USDT?$", "", code)):
+            if f"coin:{symbol}" in LISTED and (is_coin or f"us:{symbol}" not in LISTED):
+                return f"coin:{symbol}"
+        if re.fullmatch(r"\d{6}", bare):
+            return f"{'sh' if bare[0] in '56' else 'sz'}{bare}"
+        if code.endswith(".HK"):
+            return f"hk{bare:0>5}"
+        return f"{'coin' if is_coin else 'us'}:{bare}"
+
+
+_COINS = {"Qwsogvtv82FCd": "BTC", "razxDUgYGNAdQ": "ETH", "BITCOIN": "BTC", "bitcoin": "BTC"}
+"""Coins by the names and numbers that hosts have for them."""
+
+
+def _now(rng: Luck) -> datetime:
+    return datetime.combine(rng.world.now, time(21), UTC)
+
+
+def _quote(asked: Asked, rng: Luck) -> object:
+    bar = rng.world.bars(asked.key)[-1]
     return {
-        "symbol": subject,
-        "price": price,
-        "change": round(price * change / 100, 2),
-        "changePercent": change,
-        "volume": rng.randrange(10**5, 10**8),
-        "time": NOW.isoformat(),
+        "symbol": asked.subject,
+        "price": bar.close,
+        "change": round(bar.close - bar.before, 4),
+        "changePercent": round(bar.change, 2),
+        "volume": bar.volume,
+        "time": _now(rng).isoformat(),
     }
 
 
-def _bars(subject: str, rng: random.Random) -> object:
-    close, bars = rng.lognormvariate(4, 0.8), []
-    for day in range(60, 0, -1):
-        opened, close = close, close * (1 + rng.gauss(0, 0.015))
-        low, high = sorted((opened, close))
-        bars.append(
-            {
-                "time": (NOW - timedelta(days=day)).date().isoformat(),
-                "open": round(opened, 2),
-                "high": round(high * (1 + rng.random() / 100), 2),
-                "low": round(low * (1 - rng.random() / 100), 2),
-                "close": round(close, 2),
-                "volume": rng.randrange(10**5, 10**8),
-            }
-        )
-    return {"symbol": subject, "bars": bars}
+def _bars(asked: Asked, rng: Luck) -> object:
+    bars = [
+        {
+            "time": bar.day.isoformat(),
+            "open": bar.open,
+            "high": bar.high,
+            "low": bar.low,
+            "close": bar.close,
+            "volume": bar.volume,
+        }
+        for bar in rng.world.bars(asked.key)[-60:]
+    ]
+    return {"symbol": asked.subject, "bars": bars}
 
 
-def _news(subject: str, rng: random.Random) -> object:
+def _news(asked: Asked, rng: Luck) -> object:
     topics = ("results", "guidance", "a new product", "its dividend", "regulation", "demand")
     return {
         "data": [
             {
                 "id": str(rng.randrange(10**6, 10**7)),
-                "title": f"Simulated news on {subject}: {rng.choice(topics)}",
-                "publishedAt": (NOW - timedelta(hours=hours)).isoformat(),
+                "title": f"Simulated news on {asked.subject}: {rng.choice(topics)}",
+                "publishedAt": (_now(rng) - timedelta(hours=hours)).isoformat(),
                 "commentCount": rng.randrange(200),
             }
             for hours in range(10)
@@ -96,7 +129,7 @@ def _news(subject: str, rng: random.Random) -> object:
     }
 
 
-def _statements(subject: str, rng: random.Random) -> object:
+def _statements(asked: Asked, rng: Luck) -> object:
     revenue = rng.lognormvariate(23, 1)
     periods = []
     for year in range(2025, 2020, -1):
@@ -112,14 +145,14 @@ def _statements(subject: str, rng: random.Random) -> object:
             }
         )
         revenue *= 1 - rng.uniform(0, 0.1)
-    return {"symbol": subject, "currency": "USD", "periods": periods}
+    return {"symbol": asked.subject, "currency": "USD", "periods": periods}
 
 
-def _matches(subject: str, rng: random.Random) -> object:
+def _matches(asked: Asked, rng: Luck) -> object:
     return [
         {
-            "symbol": f"{subject[:4].upper()}{number}",
-            "name": f"Simulated {subject} {number}",
+            "symbol": f"{asked.subject[:4].upper()}{number}",
+            "name": f"Simulated {asked.subject} {number}",
             "exchange": rng.choice(("NASDAQ", "NYSE", "LSE", "HKEX")),
             "score": round(1 - number / 10, 2),
         }
@@ -127,11 +160,11 @@ def _matches(subject: str, rng: random.Random) -> object:
     ]
 
 
-def _holdings(subject: str, rng: random.Random) -> object:
+def _holdings(asked: Asked, rng: Luck) -> object:
     weights = sorted((rng.random() for _ in range(10)), reverse=True)
     return {
-        "id": subject,
-        "asOf": NOW.date().isoformat(),
+        "id": asked.subject,
+        "asOf": _now(rng).date().isoformat(),
         "holdings": [
             {"name": f"Holding {n + 1}", "weight": round(40 * w / sum(weights), 2)}
             for n, w in enumerate(weights)
@@ -139,10 +172,10 @@ def _holdings(subject: str, rng: random.Random) -> object:
     }
 
 
-def _profile(subject: str, rng: random.Random) -> object:
+def _profile(asked: Asked, rng: Luck) -> object:
     return {
-        "symbol": subject,
-        "name": f"Simulated {subject} Corp.",
+        "symbol": asked.subject,
+        "name": f"Simulated {asked.subject} Corp.",
         "sector": rng.choice(("Technology", "Financials", "Energy", "Health Care")),
         "employees": rng.randrange(500, 200_000),
         "country": "US",
@@ -150,27 +183,35 @@ def _profile(subject: str, rng: random.Random) -> object:
     }
 
 
-def _rate(subject: str, rng: random.Random) -> object:
-    middle = rng.lognormvariate(0, 0.8)
+def _rate(asked: Asked, rng: Luck) -> object:
+    base, quote = asked.subject.upper(), "USD"
+    if len(base) in (6, 7) and (pair := re.fullmatch(r"([A-Z]{3})[-/_]?([A-Z]{3})", base)):
+        base, quote = pair[1], pair[2]
+    for name in ("to", "to_currency", "target", "quote", "currency", "symbols"):
+        if re.fullmatch(r"[A-Za-z]{3,4}", asked.query.get(name, "")) and name in asked.query:
+            quote = asked.query[name].upper()
+            break
+    middle = rng.world.rate(base, quote)
     return {
-        "base": subject,
-        "rate": round(middle, 5),
-        "bid": round(middle * 0.9995, 5),
-        "ask": round(middle * 1.0005, 5),
-        "time": NOW.isoformat(),
+        "base": asked.subject,
+        "quote": quote,
+        "rate": round(middle, 6),
+        "bid": round(middle * 0.9995, 6),
+        "ask": round(middle * 1.0005, 6),
+        "time": _now(rng).isoformat(),
     }
 
 
-def _figures(subject: str, rng: random.Random) -> object:
+def _figures(asked: Asked, rng: Luck) -> object:
     return {
-        "subject": subject,
+        "subject": asked.subject,
         "monthly": round(rng.uniform(200, 4_000), 2),
         "total": round(rng.uniform(10**4, 10**6), 2),
         "percent": round(rng.uniform(0.5, 9), 3),
     }
 
 
-_SHAPES: tuple[tuple[str, Callable[[str, random.Random], object]], ...] = (
+_SHAPES: tuple[tuple[str, Callable[[Asked, Luck], object]], ...] = (
     ("search auto-complete suggest available list-pairs /pairs", _matches),
     ("news article press transcript comment /analysis trending", _news),
     ("chart hist candle ohlc kline series daily intraday trades", _bars),

@@ -10,6 +10,7 @@ import random
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import date
 
 from aiohttp import web
 from anyio import to_thread
@@ -17,7 +18,8 @@ from anyio import to_thread
 from adapters.host import ORIGINAL_HOST
 from adapters.providers import PROVIDERS
 from adapters.simulator.faults import Fault, Faults, play
-from adapters.simulator.shapes import Request
+from adapters.simulator.shapes import Luck, Request
+from adapters.simulator.world.world import NOW, World
 from manifests import Catalog
 
 CLOCK = frozenset({"_", "___jsl", "last_time", "sign"})
@@ -27,22 +29,27 @@ CLOCK = frozenset({"_", "___jsl", "last_time", "sign"})
 class SimulatedUpstream:
     """A running simulated upstream. `requests` counts the requests by (host, path)."""
 
-    def __init__(self, catalog: Catalog, seed: int, faults: Faults) -> None:
-        self.seed = seed
+    def __init__(self, catalog: Catalog, world: World, faults: Faults) -> None:
+        self.world = world
         self.faults = faults
         self.requests: Counter[tuple[str, str]] = Counter()
         self.base_url = ""
         self._scripts: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
-        self._luck = random.Random(seed)  # noqa: S311 - simulation
+        self._luck = random.Random(world.seed)  # noqa: S311 - simulation
         self._simulations = [p.simulate(catalog) for p in PROVIDERS.values() if p.simulate]
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, catalog: Catalog, *, seed: int = 0, faults: Faults | None = None
+        cls,
+        catalog: Catalog,
+        *,
+        seed: int = 0,
+        now: date = NOW,
+        faults: Faults | None = None,
     ) -> AsyncIterator["SimulatedUpstream"]:
         """Serve on a free port of the loopback interface; `base_url` says where."""
-        upstream = cls(catalog, seed, faults or Faults())
+        upstream = cls(catalog, World(seed, now), faults or Faults())
         app = web.Application(client_max_size=2**20)
         app.router.add_route("*", r"/{path:[\s\S]*}", upstream._answer)
         runner = web.AppRunner(
@@ -85,7 +92,7 @@ class SimulatedUpstream:
     def _payload(self, request: web.Request, host: str, query: dict[str, str]) -> web.Response:
         path = request.path
         asked = sorted(item for item in query.items() if item[0] not in CLOCK)
-        rng = random.Random(f"{self.seed} {host} {path} {asked}")  # noqa: S311 - simulation
+        rng = Luck(f"{self.world.seed} {host} {path} {asked}", self.world, path)
         sent = Request(host, path, query, rng, bool(request.headers.get("X-RapidAPI-Key")))
         for simulation in self._simulations:
             if (reply := simulation(sent)) is not None:

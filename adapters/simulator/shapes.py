@@ -1,7 +1,7 @@
-"""Building blocks of the made-up upstream payloads: bar days, random walks, file encodings.
+"""Building blocks of the made-up upstream payloads: requests, ranges of days, file encodings.
 
-Every value comes from the given random generator, so equal requests get equal answers. Open ranges
-end at `BASE`, the day that these upstreams treat as today.
+Prices and figures of the economy come from the world, so that all requests read the same ones; what
+is left comes from the random numbers of the request. Open ranges end on the world's day.
 """
 
 import io
@@ -11,9 +11,13 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
-from typing import NamedTuple
+from datetime import date
+from itertools import groupby
 from xml.sax.saxutils import escape
+
+from adapters.simulator.world.calendar import Exchange, between
+from adapters.simulator.world.instruments import LISTED
+from adapters.simulator.world.world import Bar, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,19 @@ class Reply:
     status: int = 200
 
 
+class Luck(random.Random):
+    """The random numbers of one request, and the world that it is about."""
+
+    def __init__(self, seed: str, world: World, path: str = "") -> None:
+        super().__init__(seed)
+        self.world = world
+        self.path = path
+
+    def about(self, *names: object) -> "Luck":
+        """The random numbers of a fact, whichever request asks for it."""
+        return Luck(f"{self.world.seed} {names}", self.world)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request as it would reach `host`; `has_key` says whether it carries a RapidAPI key."""
@@ -32,7 +49,7 @@ class Request:
     host: str
     path: str
     query: "Query"
-    rng: random.Random
+    rng: Luck
     has_key: bool
 
 
@@ -40,28 +57,15 @@ class Request:
 Simulation = Callable[[Request], Reply | None]
 # Answers one request. `query` holds the URL query and, for POST, the form fields; the last value of
 # a name wins.
-Payload = Callable[[Mapping[str, str], random.Random], Reply]
+Payload = Callable[[Mapping[str, str], Luck], Reply]
 Query = Mapping[str, str]
 Row = Mapping[str, object]
 
-BASE = date(2026, 6, 30)  # the "today" of these upstreams
-FIRST = date(1990, 12, 19)  # the first bar day
 MOST = 250  # bars in one answer, if it was not asked from which day on
+SHARES = [one for one in LISTED.values() if one.kind == "share" and one.exchange == "CN"]
+INDUSTRIES = ("银行", "食品饮料", "半导体", "电力", "化学制药", "汽车整车", "软件开发", "光伏设备")
 HISTORY = 2900  # bars where AkShare asks for everything and cuts the range itself
-STOCKS = [
-    ("600901", "样本银行", "银行"),
-    ("600902", "样本电力", "电力"),
-    ("600903", "样本钢铁", "钢铁"),
-    ("603904", "样本食品", "食品饮料"),
-    ("603905", "样本家居", "家用轻工"),
-    ("688906", "样本芯片", "半导体"),
-    ("000907", "样本地产", "房地产"),
-    ("000908", "样本汽车", "汽车整车"),
-    ("002909", "样本软件", "软件开发"),
-    ("002910", "样本医药", "化学制药"),
-    ("300911", "样本光伏", "光伏设备"),
-    ("300912", "样本传媒", "文化传媒"),
-]
+STOCKS = [(one.code, one.name, INDUSTRIES[n % len(INDUSTRIES)]) for n, one in enumerate(SHARES)]
 MONEY = {
     "美元": ("USD", 712.0), "英镑": ("GBP", 920.0), "欧元": ("EUR", 790.0), "澳门元": ("MOP", 88.0),
     "泰国铢": ("THB", 20.5), "菲律宾比索": ("PHP", 12.4), "港币": ("HKD", 91.0),
@@ -72,24 +76,19 @@ MONEY = {
 }  # fmt: skip
 
 
-class Bar(NamedTuple):
-    """One price bar; `before` is the previous close, `volume` counts traded units."""
-
-    day: date
-    open: float
-    high: float
-    low: float
-    close: float
-    before: float
-    volume: int
-
-    @property
-    def change(self) -> float:
-        """Percent change on the previous close."""
-        return (self.close / self.before - 1) * 100
-
-
 # --- dates, walks and encodings ------------------------------------------------------------------
+
+
+def key_of(market: str, code: str) -> str:
+    """The world's key of a security by Eastmoney's number of its market, or by its code alone."""
+    if market in {"105", "106", "107"}:
+        return f"us:{code}"
+    if market == "116" or (not market and len(code) == 5):
+        return f"hk{code}"
+    if market in {"2", "47"}:
+        return f"zz{code}"
+    in_shanghai = market == "1" if market else code[:1] in {"5", "6"}
+    return f"{'sh' if in_shanghai else 'sz'}{code}"
 
 
 def read_day(text: str | None) -> date | None:
@@ -101,62 +100,45 @@ def read_day(text: str | None) -> date | None:
         return None
 
 
-def closes(day: date, klt: str) -> bool:
-    """Tell whether a bar ends on this day: each weekday, each Friday or a month's last weekday."""
-    if klt == "103":
-        after = day + timedelta(days=3 if day.weekday() == 4 else 1)
-        return day.weekday() < 5 and after.month != day.month
-    return day.weekday() == 4 if klt == "102" else day.weekday() < 5
-
-
 def bar_days(
-    first: date | None = None, last: date | None = None, most: int = MOST, klt: str = "101"
-) -> list[date]:
-    """List the bar days of a range, oldest first: all from `first` on; the last `most` if that is
-    missing, before the first bar or in the future.
+    world: World,
+    first: date | None = None,
+    last: date | None = None,
+    most: int = MOST,
+    exchange: Exchange = "CN",
+) -> tuple[date, ...]:
+    """The trading days of a range, oldest first: all from `first` on, or the last `most` if that is
+    missing, before the world began or in its future.
     """
-    if last is None or (last > BASE and (first is None or first <= BASE)):
-        last = BASE
-    floor, found = max(first or FIRST, FIRST), list[date]()
-    is_whole = first == floor <= BASE
-    while last >= floor and (is_whole or len(found) < most):
-        if closes(last, klt):
-            found.append(last)
-        last -= timedelta(days=1)
-    return found[::-1]
+    days = world.days(exchange)
+    is_open = first is None or not days[0] <= first <= world.now
+    found = days[between(days, None if is_open else first, last)]
+    return found[-most:] if is_open else found
 
 
-def months(count: int, step: int = 1) -> list[date]:
-    """List the first days of `count` months up to BASE, `step` months apart, oldest first."""
-    top = BASE.year * 12 + BASE.month - 1
+def grouped(bars: Sequence[Bar], klt: str) -> list[Bar]:
+    """Daily bars as bars of weeks (102) or months (103), each with its last day."""
+    if klt not in ("102", "103"):
+        return list(bars)
+    groups = groupby(bars, lambda bar: bar.day.isocalendar()[:2] if klt == "102" else bar.day.month)
+    found = list[Bar]()
+    for _, group in groups:
+        days = list(group)
+        high, low = max(bar.high for bar in days), min(bar.low for bar in days)
+        before = found[-1].close if found else days[0].before
+        volume = sum(bar.volume for bar in days)
+        ends = days[-1]
+        found.append(Bar(ends.day, days[0].open, high, low, ends.close, before, volume))
+    return found
+
+
+def months(world: World, count: int, step: int = 1) -> list[date]:
+    """The first days of `count` months up to the world's, `step` months apart, oldest first."""
+    top = world.now.year * 12 + world.now.month - 1
     return [date(n // 12, n % 12 + 1, 1) for n in range(top - (count - 1) * step, top + 1, step)]
 
 
-def walk(rng: random.Random, count: int, level: float, step: float = 0.015) -> list[float]:
-    """Make a random walk around a level, pulled gently back to it."""
-    value, path = level * (1 + rng.uniform(-6, 6) * step), list[float]()
-    for _ in range(count):
-        value += (level - value) * 0.02 + value * max(-3.0, min(3.0, rng.gauss(0, 1))) * step
-        path.append(value)
-    return path
-
-
-def price_bars(
-    rng: random.Random, days: Sequence[date], level: float, digits: int = 2, size: float = 4e5
-) -> list[Bar]:
-    """Build consistent price bars whose closes follow a walk."""
-    path = [round(value, digits) for value in walk(rng, len(days) + 1, level)]
-    bars = list[Bar]()
-    for day, before, close in zip(days, path, path[1:], strict=False):
-        start = round(before * (1 + rng.gauss(0, 0.004)), digits)
-        high = round(max(start, close) * (1 + abs(rng.gauss(0, 0.005))), digits)
-        low = round(min(start, close) * (1 - abs(rng.gauss(0, 0.005))), digits)
-        volume = max(1, int(size * rng.lognormvariate(0, 0.3)))
-        bars.append(Bar(day, start, high, low, close, before, volume))
-    return bars
-
-
-def near(rng: random.Random, **spans: tuple[float, float]) -> dict[str, object]:
+def near(rng: Luck, **spans: tuple[float, float]) -> dict[str, object]:
     """Draw one number per named span, rounded to two digits."""
     return {name: round(rng.uniform(*span), 2) for name, span in spans.items()}
 

@@ -9,7 +9,6 @@ it. Only scheme and host of its requests are changed.
 
 import asyncio
 import os
-import random
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -22,6 +21,8 @@ from urllib.parse import urlencode
 import orjson
 
 from adapters.simulator.akshare import PAYLOADS
+from adapters.simulator.shapes import Luck
+from adapters.simulator.world.world import World
 from bench import processes
 from bench.environment import AKTOOLS_PYTHON
 from bench.speed.bare_server import CERTIFICATE, Handler, answering
@@ -130,7 +131,7 @@ def _certificates(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
 def bars() -> tuple[bytes, str]:
     """250 bars of a stock, as the upstream sends them, and their content type."""
     query = {"secid": "1.600519", "beg": DAYS["start_date"], "end": DAYS["end_date"]}
-    payload = PAYLOADS[SOURCE](query, random.Random(0))  # noqa: S311 - sample data
+    payload = PAYLOADS[SOURCE](query, Luck("", World()))
     return payload.body, payload.content_type
 
 

@@ -14,6 +14,7 @@ from gateway.cli.quota import quota
 from gateway.cli.serve import serve
 from gateway.cli.snapshot import snapshot
 from gateway.cli.tools import tools
+from gateway.cli.world import world
 from manifests.common.terminal import Commands
 
 
@@ -23,7 +24,7 @@ def main() -> None:
     """Finport: the gateway through which LLM agents reach finance tools."""
 
 
-for _command in (call, doctor, keys, manifests, mcp, quota, serve, snapshot, tools):
+for _command in (call, doctor, keys, manifests, mcp, quota, serve, snapshot, tools, world):
     main.add_command(_command)
 
 

@@ -250,7 +250,8 @@ simulation = together(
     click.option("--simulated-latency-s", type=float, help="Seconds before each answer."),
     click.option("--simulated-failure-rate", type=float, help="Share of requests that get a 503."),
     click.option("--simulated-hang-rate", type=float, help="Share of requests that get no answer."),
-    click.option("--simulated-seed", type=int, help="Seed of the simulated answers."),
+    click.option("--simulated-seed", type=int, help="Seed of the simulated market."),
+    click.option("--simulated-now", metavar="DATE", help="Its last day. Default: 2026-06-30."),
 )
 """The options of commands that may use the simulated upstream."""
 

@@ -54,7 +54,12 @@ async def open_adapters(
 
             faults = _faults(settings)
             simulated = await stack.enter_async_context(
-                SimulatedUpstream.open(catalog, seed=settings.simulated_seed, faults=faults)
+                SimulatedUpstream.open(
+                    catalog,
+                    seed=settings.simulated_seed,
+                    now=settings.simulated_now,
+                    faults=faults,
+                )
             )
             credentials = {m.upstream: SIMULATED_SECRET for m in catalog}
             parts = replace(parts, simulated_url=simulated.base_url, credentials=credentials)

@@ -349,7 +349,10 @@ def test_tool_use_tells_what_was_offered_and_labelled() -> None:
         "not_offered": {"calls": 2, "of": 7, "share": 0.285714},
         "labelled": {
             "episodes": 4,
-            **{"offered_any": 1.0, "offered_all": 1.0, "called_any": 0.5, "called_all": 0.25},
+            "offered_any": 1.0,
+            "offered_all": 1.0,
+            "called_any": 0.5,
+            "called_all": 0.25,
         },
     }
 

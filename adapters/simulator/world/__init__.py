@@ -1,0 +1,1 @@
+"""The market that the simulated upstreams show: pure, seeded, without I/O."""

@@ -1,0 +1,325 @@
+"""Checks of a world: identities between its views, and what returns of real markets are like.
+
+Identities are read from the payloads that the simulated upstream answers, as a caller would. The
+facts are the eleven of R. Cont, "Empirical properties of asset returns: stylized facts and
+statistical issues", Quantitative Finance 1 (2001), over the shares of Shanghai and Shenzhen.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import orjson
+
+from adapters.simulator.akshare_eastmoney import EASTMONEY
+from adapters.simulator.akshare_market import MARKET
+from adapters.simulator.rapidapi import document
+from adapters.simulator.shapes import Luck
+from adapters.simulator.world.instruments import LISTED
+from adapters.simulator.world.world import Floats, World
+
+_KLINE = EASTMONEY["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
+_REPORT = EASTMONEY["datacenter-web.eastmoney.com", "/api/data/v1/get"]
+_CSINDEX = MARKET["www.csindex.com.cn", "/csindex-home/perf/index-perf"]
+
+LEAST_FACTS = 9
+"""How many of the eleven facts a world must have."""
+
+RANGES = 3
+"""The ranges of each instrument that are compared with the whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one check found: how many things it compared, and up to three that are wrong."""
+
+    name: str
+    checked: int
+    wrong: tuple[str, ...] = ()
+
+
+def identities(world: World) -> list[Verdict]:
+    """What must hold between the views of a world."""
+    return [_verdict(check.__doc__ or "", check(world)) for check in _IDENTITIES]
+
+
+def facts(world: World) -> list[tuple[str, float, bool]]:
+    """The stylised facts: what was measured, and whether it is as in real markets."""
+    returns = [_returns(world, one.key) for one in world.shares]
+    return [
+        (name, round(figure, 4), is_so(figure)) for name, figure, is_so in _facts(world, returns)
+    ]
+
+
+def _verdict(text: str, found: Iterator[str | None]) -> Verdict:
+    checked, wrong = 0, list[str]()
+    for problem in found:
+        checked += 1
+        if problem is not None and len(wrong) < 3:
+            wrong.append(problem)
+    return Verdict(text.rstrip("."), checked, tuple(wrong))
+
+
+def _bars(
+    world: World, key: str, klt: str = "101", fqt: str = "0", **asked: str
+) -> list[list[str]]:
+    """The lines that Eastmoney answers about a security of Shanghai or Shenzhen."""
+    market = "1" if key.startswith("sh") else "0"
+    query = {"secid": f"{market}.{key[2:]}", "klt": klt, "fqt": fqt, "beg": "20050104", **asked}
+    answer = orjson.loads(_KLINE(query, Luck("", world)).body)
+    return [line.split(",") for line in answer["data"]["klines"]]
+
+
+def _ranges(world: World) -> Iterator[str | None]:
+    """A range has the prices of the whole history."""
+    for one in world.shares:
+        whole = {line[0]: line for line in _bars(world, one.key)}
+        days = [*whole]
+        for number in range(RANGES):
+            first = int(world.luck("range", one.key, number) * (len(days) - 300))
+            some = days[first : first + 200]
+            asked = {"beg": some[0].replace("-", ""), "end": some[-1].replace("-", "")}
+            found = {line[0]: line for line in _bars(world, one.key, **asked)}
+            yield None if found == {day: whole[day] for day in some} else f"{one.key} {asked}"
+
+
+def _ordered(world: World) -> Iterator[str | None]:
+    """The low is the lowest of a day's prices, the high the highest."""
+    for key in LISTED:
+        for bar in world.bars(key):
+            is_so = 0 < bar.low <= min(bar.open, bar.close) and max(bar.open, bar.close) <= bar.high
+            yield None if is_so else f"{key} {bar}"
+
+
+def _limited(world: World) -> Iterator[str | None]:
+    """A day's change stays within the limit of its exchange."""
+    for one in world.shares:
+        for bar in world.bars(one.key)[1:]:
+            most = round(bar.before * (one.limit or 9), 2) + 0.0101
+            is_so = bar.high - bar.before <= most and bar.before - bar.low <= most
+            yield None if is_so else f"{one.key} {bar}"
+
+
+def _weeks(world: World) -> Iterator[str | None]:
+    """Weeks and months are their days."""
+    for one in world.shares:
+        days = _bars(world, one.key)
+        for klt, group in (("102", _week), ("103", lambda day: day[:7])):
+            groups: dict[str, list[list[str]]] = {}
+            for day in days:
+                groups.setdefault(group(day[0]), []).append(day)
+            for line in _bars(world, one.key, klt):
+                own = groups[group(line[0])]
+                wanted = [own[0][1], own[-1][2], max(float(d[3]) for d in own)]
+                wanted += [min(float(d[4]) for d in own), sum(int(d[5]) for d in own)]
+                found = [line[1], line[2], float(line[3]), float(line[4]), int(line[5])]
+                yield None if found == wanted else f"{one.key} {klt} {line[0]}"
+
+
+def _week(day: str) -> str:
+    return "{}-{}".format(*date.fromisoformat(day).isocalendar())
+
+
+def _adjusted(world: World) -> Iterator[str | None]:
+    """An adjusted price is the price times the factor, and its returns have the payouts."""
+    for one in world.shares:
+        made, adjusted = world.history(one.key), _bars(world, one.key, fqt="2")
+        for price, factor, line in zip(made.close, made.factor, adjusted, strict=True):
+            yield None if abs(price * factor - float(line[2])) <= 0.00501 else f"{one.key} {line}"
+        for payout in made.payouts:
+            at = made.days.index(payout.day)
+            kept = made.close[at - 1] - payout.cash
+            expected = kept / (1 + payout.bonus)
+            is_so = abs(made.before[at] - expected) < 0.0051 + 0.0006
+            yield None if is_so else f"{one.key} {payout} {made.before[at]} {expected}"
+
+
+def _indices(world: World) -> Iterator[str | None]:
+    """An index is its members, weighted."""
+    for one in LISTED.values():
+        if one.members:
+            yield from _basket(world, one.key, 0.0)
+
+
+def _funds(world: World) -> Iterator[str | None]:
+    """A fund is worth its holdings, less its fee."""
+    for code in ("sh510300", "sh588000", "sz159915"):
+        yield from _basket(world, code, 0.005 / 365)
+
+
+def _basket(world: World, key: str, fee: float) -> Iterator[str | None]:
+    one, made = world.instrument(key), world.history(key)
+    anchor = made.days.index(date(2024, 1, 2))
+    total = np.zeros(len(made.days))
+    for member, weight in world.weights(key).items():
+        held = world.history(member)
+        worth = held.close * held.factor
+        total += weight * worth / worth[anchor]
+    passed = np.array([(day - made.days[anchor]).days for day in made.days])
+    wanted = one.level * total * np.exp(-fee * passed)
+    for day, price, expected in zip(made.days, made.close, wanted, strict=True):
+        is_so = abs(price / expected - 1) < 0.004 + 0.51 * 10.0**-one.digits / expected
+        yield None if is_so else f"{key} {day} {price} {expected}"
+
+
+def _worth(world: World) -> Iterator[str | None]:
+    """A company is worth its price times its shares."""
+    for one in world.shares:
+        query = {"reportName": "RPT_VALUEANALYSIS_DET", "filter": f'(SECURITY_CODE="{one.code}")'}
+        for row in orjson.loads(_REPORT(query, Luck("", world)).body)["result"]["data"]:
+            is_so = abs(row["CLOSE_PRICE"] * row["TOTAL_SHARES"] - row["TOTAL_MARKET_CAP"]) < 1
+            day = date.fromisoformat(row["TRADE_DATE"][:10])
+            is_so = is_so and row["CLOSE_PRICE"] == world.close(one.key, day)
+            yield None if is_so else f"{one.key} {row['TRADE_DATE']}"
+
+
+def _sources(world: World) -> Iterator[str | None]:
+    """Sources that tell the same fact tell one number."""
+    for code in ("000300", "000016", "000905"):
+        first = f"{world.now - timedelta(400):%Y%m%d}"
+        query = {"indexCode": code, "startDate": first, "endDate": f"{world.now:%Y%m%d}"}
+        compiled = orjson.loads(_CSINDEX(query, Luck("", world)).body)["data"]
+        traded = {line[0].replace("-", ""): float(line[2]) for line in _bars(world, f"sh{code}")}
+        for row in compiled:
+            yield None if traded[row["tradeDate"]] == row["close"] else f"{code} {row['tradeDate']}"
+    for one in [one for one in LISTED.values() if one.exchange in ("US", "CN")][::5]:
+        if one.kind == "share":
+            quote: Any = document("/quote", {"symbol": one.code}, world)
+            chart: Any = document("/chart", {"symbol": one.code}, world)
+            last = chart["bars"][-1]["close"]
+            is_so = quote["price"] == last == world.close(one.key)
+            yield None if is_so else f"{one.key} {quote} {last}"
+
+
+def _rates(world: World) -> Iterator[str | None]:
+    """Cross rates follow from one another."""
+
+    def rate(base: str, quote: str) -> float:
+        asked = {"from_currency": base, "to_currency": quote}
+        answer: Any = document("/exchange-rate", asked, world)
+        return float(answer["rate"])
+
+    known = ("USD", "EUR", "GBP", "CNY", "JPY", "HKD")
+    for a in known:
+        for b in known:
+            for c in known:
+                both, direct = rate(a, b) * rate(b, c), rate(a, c)
+                slack = 1e-5 + 1e-6 / min(rate(a, b), rate(b, c), direct)
+                yield None if abs(both / direct - 1) < slack else f"{a} {b} {c} {both} {direct}"
+
+
+def _days(world: World) -> Iterator[str | None]:
+    """Days of trading are those of the exchange, and none lies after the world's."""
+    for key, one in LISTED.items():
+        days = world.history(key).days
+        is_so = days == world.days(one.exchange) and days[-1] <= world.now
+        yield None if is_so and all(a < b for a, b in pairwise(days)) else key
+
+
+def _later(world: World) -> Iterator[str | None]:
+    """A later day adds to a history and changes nothing in it."""
+    earlier = World(world.seed, date(2025, 3, 3))
+    for key in LISTED:
+        a, b = earlier.history(key), world.history(key)
+        number = len(a.days)
+        is_so = all(
+            np.array_equal(getattr(a, name), getattr(b, name)[:number])
+            for name in ("open", "high", "low", "close", "before", "volume", "factor")
+        )
+        yield None if is_so else key
+
+
+_IDENTITIES: tuple[Callable[[World], Iterator[str | None]], ...] = (
+    *(_ranges, _ordered, _limited, _weeks, _adjusted, _indices, _funds, _worth, _sources, _rates),
+    *(_days, _later),
+)
+
+
+def _returns(world: World, key: str) -> Floats:
+    made = world.history(key)
+    found: Floats = np.diff(np.log(made.close * made.factor))
+    return found
+
+
+def _facts(
+    world: World, returns: list[Floats]
+) -> Iterator[tuple[str, float, Callable[[float], bool]]]:
+    def mean(of: Callable[[Floats], float]) -> float:
+        return float(np.mean([of(one) for one in returns]))
+
+    lags = range(1, 11)
+    linear = max(abs(mean(lambda r, lag=lag: _lagged(r, r, lag))) for lag in lags)  # type: ignore[misc]
+    yield "no autocorrelation of returns: the greatest of lags 1 to 10", linear, lambda x: x < 0.04
+    tail = mean(_hill)
+    yield "heavy tails: Hill's index of the largest 2 %", tail, lambda x: 2 < x < 6
+    skew = float(np.mean([_skew(_summed(r, 20)) for r in returns]))
+    yield "gains and losses differ: skewness of 20 days", skew, lambda x: x < 0
+    narrower = mean(_kurtosis) - mean(lambda r: _kurtosis(_summed(r, 40)))
+    yield "aggregation towards normal: kurtosis of 1 day less that of 40", narrower, lambda x: x > 1
+    bursts = mean(_bursts)
+    yield "intermittency: variance by mean of large moves a month", bursts, lambda x: x > 1.2
+    near = mean(lambda r: float(np.mean([_lagged(abs(r), abs(r), lag) for lag in lags])))
+    yield "volatility clusters: autocorrelation of sizes, lags 1 to 10", near, lambda x: x > 0.08
+    left = mean(lambda r: _kurtosis(_standard(r)))
+    yield "heavy tails remain: kurtosis by the volatility of 20 days", left, lambda x: x > 3.2
+    far = mean(lambda r: float(np.mean([_lagged(abs(r), abs(r), lag) for lag in range(40, 61)])))
+    is_slow = 0.01 < far < 0.6 * near
+    yield "slow decay: autocorrelation of sizes, lags 40 to 60", far, lambda _: is_slow
+    lever = mean(lambda r: float(np.mean([_lagged(r, abs(r), lag) for lag in range(1, 6)])))
+    yield "leverage: returns and later sizes", lever, lambda x: x < -0.01
+    traded = float(
+        np.mean([
+            np.corrcoef(np.log(world.history(one.key).volume[1:]), abs(r))[0, 1]
+            for one, r in zip(world.shares, returns, strict=True)
+        ])
+    )  # fmt: skip
+    yield "volume goes with volatility", traded, lambda x: x > 0.2
+    scales = mean(_scales)
+    yield "coarse volatility tells more of fine than fine of coarse", scales, lambda x: x > 0
+
+
+def _lagged(a: Floats, b: Floats, lag: int) -> float:
+    return float(np.corrcoef(a[:-lag], b[lag:])[0, 1])
+
+
+def _summed(r: Floats, days: int) -> Floats:
+    whole: Floats = r[: len(r) // days * days].reshape(-1, days).sum(axis=1)
+    return whole
+
+
+def _kurtosis(r: Floats) -> float:
+    centred = r - r.mean()
+    return float((centred**4).mean() / (centred**2).mean() ** 2)
+
+
+def _skew(r: Floats) -> float:
+    centred = r - r.mean()
+    return float((centred**3).mean() / (centred**2).mean() ** 1.5)
+
+
+def _hill(r: Floats) -> float:
+    sizes = np.sort(abs(r))[::-1][: len(r) // 50]
+    return float(1 / np.mean(np.log(sizes[:-1] / sizes[-1])))
+
+
+def _bursts(r: Floats) -> float:
+    large = (abs(r) > np.quantile(abs(r), 0.95)).astype(np.float64)
+    counts = _summed(large, 22)
+    return float(counts.var() / counts.mean())
+
+
+def _standard(r: Floats) -> Floats:
+    """Returns by the volatility of the 20 days before them."""
+    sums = np.cumsum(np.concatenate(([0.0], r**2)))
+    before = np.sqrt((sums[20:-1] - sums[:-21]) / 20)
+    found: Floats = r[20:] / before
+    return found
+
+
+def _scales(r: Floats) -> float:
+    """How much better a week's return tells the next week's mean daily size than the reverse."""
+    coarse, fine = abs(_summed(r, 5)), _summed(abs(r), 5)
+    return _lagged(coarse, fine, 1) - _lagged(fine, coarse, 1)

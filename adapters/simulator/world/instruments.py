@@ -1,0 +1,184 @@
+"""The instruments of the world: real codes and names, made-up prices.
+
+A key names an instrument: an exchange and a code (`sh600519`, `hk00700`, `us:AAPL`), or a class and
+a code (`coin:BTC`, `fx:EUR`, `future:RB`). Codes that are not listed here exist too: they get a
+level by their class.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from adapters.simulator.world.calendar import Exchange
+
+Kind = Literal["share", "index", "fund", "coin", "currency", "future"]
+
+
+@dataclass(frozen=True, slots=True)
+class Instrument:
+    """`level` is the price at the start of 2024, `volatility` that of a day, `beta` how much of the
+    market's return is in its own, `digits` the decimals of its price, `shares` those issued.
+    """
+
+    key: str
+    code: str
+    name: str
+    kind: Kind
+    exchange: Exchange
+    level: float
+    volatility: float = 0.018
+    beta: float = 1.0
+    digits: int = 2
+    shares: int = 0
+    members: tuple[str, ...] = ()
+    limit: float | None = None
+    """The greatest change of a day, as exchanges set it."""
+
+
+# Code, name, price and shares issued (hundred millions) at about the start of 2024.
+_CHINA: Final = """
+600519 贵州茅台 1700 12.6;601398 工商银行 4.8 3564;600036 招商银行 27.8 252
+601318 中国平安 40.3 182;600900 长江电力 23.3 245;601857 中国石油 7.1 1830
+600028 中国石化 5.6 1199;601288 农业银行 3.6 3500;601988 中国银行 4 2944;600276 恒瑞医药 45.2 63.8
+600030 中信证券 20.4 148;601012 隆基绿能 22.9 75.8;600887 伊利股份 26.7 63.7
+603259 药明康德 72.8 29.7;600809 山西汾酒 231 12.2;601888 中国中免 83.7 20.7
+600309 万华化学 76.8 31.4;601166 兴业银行 16.2 208;600000 浦发银行 6.6 294;601668 中国建筑 4.8 419
+601899 紫金矿业 12.5 263;600031 三一重工 13.8 85;688981 中芯国际 53 79.5;688111 金山办公 316 4.6
+000001 平安银行 9.4 194;000002 万科A 10.5 119;000333 美的集团 54.6 70.3;000651 格力电器 32.2 56.3
+000858 五粮液 140 38.8;000725 京东方A 3.9 377;002415 海康威视 34.7 93.3;002594 比亚迪 198 29.1
+002475 立讯精密 34.4 71.8;002714 牧原股份 41.2 54.7;000568 泸州老窖 179 14.7
+002304 洋河股份 110 15.1;300750 宁德时代 163 44;300059 东方财富 14 158.6;300760 迈瑞医疗 291 12.1
+300015 爱尔眼科 15.8 93.3;300274 阳光电源 87.6 14.9;002230 科大讯飞 46.4 23.2
+000063 中兴通讯 26.5 47.8;002352 顺丰控股 40.4 49
+"""
+_HONG_KONG: Final = """
+00700 腾讯控股 294 95;09988 阿里巴巴-W 75.6 203;03690 美团-W 82 62;00941 中国移动 64.8 214
+00005 汇丰控股 63 193;00388 香港交易所 268 12.7;01299 友邦保险 68 114;00939 建设银行 4.7 2504
+01810 小米集团-W 15.6 250;02318 中国平安 35.4 182;00883 中国海洋石油 13 476
+01211 比亚迪股份 214 29
+"""
+_STATES: Final = """
+AAPL Apple 185 155;MSFT Microsoft 371 74;GOOGL Alphabet 138 125;AMZN Amazon 150 103
+NVDA NVIDIA 48 247;META Meta-Platforms 346 25.7;TSLA Tesla 248 31.8;JPM JPMorgan-Chase 172 28.9
+V Visa 259 20.3;KO Coca-Cola 59.8 43;JNJ Johnson-&-Johnson 159.7 24;WMT Walmart 53 80
+IBM IBM 161 9.1;PG Procter-&-Gamble 147.7 23.5;XOM Exxon-Mobil 102 40;NFLX Netflix 468 4.4
+AMD AMD 138 16.2;INTC Intel 47.8 42.3;DIS Disney 90.8 18.3;BA Boeing 251 6.1
+"""
+_COINS: Final = (
+    "BTC 44200 0.030;ETH 2355 0.038;SOL 110 0.055;BNB 314 0.032;XRP 0.63 0.048;DOGE 0.092 0.055"
+)
+_DOLLARS: Final = """
+USD 1;EUR 1.104;GBP 1.273;JPY 0.00704;CNY 0.1404;HKD 0.12805;AUD 0.681;CAD 0.755;CHF 1.189
+NZD 0.632;SGD 0.758;SEK 0.0992;NOK 0.0984;DKK 0.148;KRW 0.00077;INR 0.012;THB 0.0292;PHP 0.018
+MOP 0.1243;BRL 0.206;MXN 0.0589;ZAR 0.0546;TRY 0.0339;RUB 0.0111;TWD 0.0326
+"""
+"""What a currency is worth in dollars."""
+
+_INDICES: Final[Mapping[str, tuple[str, float, str]]] = {
+    "sh000001": ("上证指数", 2967.0, "6"),
+    "sh000016": ("上证50", 2317.0, "60"),
+    "sh000300": ("沪深300", 3386.0, "603"),
+    "sh000905": ("中证500", 5402.0, "03"),
+    "sh000688": ("科创50", 851.0, "688"),
+    "sz399001": ("深证成指", 9461.0, "03"),
+    "sz399006": ("创业板指", 1867.0, "300"),
+}
+"""Name, level and the beginnings of the codes of the members."""
+
+_FUTURES: Final = {
+    "RB": 3900, "AU": 482, "CU": 69000, "AG": 6000, "I": 970, "M": 3300, "IF": 3390, "A": 4900,
+    "SC": 550, "TA": 5900, "MA": 2400, "P": 7000, "Y": 7500, "C": 2400, "ZN": 21500, "AL": 19400,
+}  # fmt: skip
+
+
+def _rows(text: str) -> list[list[str]]:
+    return [row.split() for line in text.split("\n") for row in line.split(";") if row]
+
+
+def _china(code: str) -> str:
+    return f"{'sh' if code[0] in '65' else 'sz'}{code}"
+
+
+def _limit(code: str) -> float:
+    return 0.2 if code.startswith(("300", "301", "688")) else 0.1
+
+
+def _listed() -> dict[str, Instrument]:
+    found: dict[str, Instrument] = {}
+    for code, name, price, shares in _rows(_CHINA):
+        key, number = _china(code), round(float(shares) * 1e8)
+        found[key] = Instrument(
+            key, code, name, "share", "CN", float(price), shares=number, limit=_limit(code)
+        )
+    for code, name, price, shares in _rows(_HONG_KONG):
+        number = round(float(shares) * 1e8)
+        key = f"hk{code}"
+        found[key] = Instrument(key, code, name, "share", "HK", float(price), shares=number)
+    for code, name, price, shares in _rows(_STATES):
+        key, number = f"us:{code}", round(float(shares) * 1e8)
+        words = name.replace("-", " ")
+        found[key] = Instrument(key, code, words, "share", "US", float(price), 0.014, shares=number)
+    for key, (name, level, starts) in _INDICES.items():
+        of_index = tuple(
+            one.key for one in found.values() if one.exchange == "CN" and _is_in(one.code, starts)
+        )
+        found[key] = Instrument(key, key[2:], name, "index", "CN", level, members=of_index)
+    elsewhere: tuple[tuple[str, str, float, Exchange], ...] = (
+        ("hkHSI", "恒生指数", 17047.0, "HK"),
+        ("us:SPX", "S&P 500", 4770.0, "US"),
+    )
+    for key, name, level, exchange in elsewhere:
+        own = tuple(one.key for one in found.values() if one.exchange == exchange)
+        code = key[-3:]
+        found[key] = Instrument(key, code, name, "index", exchange, level, members=own)
+    for code, price, volatility in _rows(_COINS):
+        key = f"coin:{code}"
+        found[key] = Instrument(
+            key, code, code, "coin", "ALL", float(price), float(volatility), 0.3, 4
+        )
+    for code, price in _rows(_DOLLARS):
+        key, volatility_ = f"fx:{code}", 0.0 if code == "USD" else 0.004
+        found[key] = Instrument(
+            key, code, code, "currency", "ALL", float(price), volatility_, 0.0, 6
+        )
+    for code, price_ in _FUTURES.items():
+        key = f"future:{code}"
+        found[key] = Instrument(key, code, code, "future", "CN", price_, 0.011, 0.2, 1)
+    return found
+
+
+def _is_in(code: str, starts: str) -> bool:
+    """Whether a code begins with `starts`, or with one of its digits."""
+    return code.startswith(starts) or (not starts.startswith(code[:2]) and code[0] in starts)
+
+
+LISTED: Final[Mapping[str, Instrument]] = _listed()
+
+
+def instrument(key: str, luck: float) -> Instrument:
+    """The instrument of a key; one that is not listed has a level by its class and by `luck`, from
+    0 to 1.
+    """
+    if key in LISTED:
+        return LISTED[key]
+    kind, _, code = key.partition(":")
+    spread = 4.0 ** (2 * luck - 1)
+    if kind == "us":
+        return Instrument(key, code, f"Simulated {code}", "share", "US", 80 * spread, 0.018)
+    if kind == "coin":
+        return Instrument(key, code, code, "coin", "ALL", spread, 0.05, 0.3, 4)
+    if kind == "fx":
+        return Instrument(key, code, code, "currency", "ALL", spread, 0.006, 0.0, 6)
+    if kind == "future":
+        return Instrument(key, code, code, "future", "CN", 1000 * spread, 0.012, 0.2, 1)
+    code = key[2:]
+    if key.startswith("hk"):
+        number = round(1e9 * spread)
+        return Instrument(key, code, f"模拟{code}", "share", "HK", 20 * spread, shares=number)
+    if key.startswith(("sh000", "sz399", "zz")):
+        return Instrument(key, code, f"模拟{code}指数", "index", "CN", 3600 * spread, 0.012)
+    if code[:1] in {"1", "5"}:
+        return Instrument(key, code, f"模拟{code}基金", "fund", "CN", 1.2, 0.012, digits=3)
+    name, number = f"模拟{code}", round(8e8 * spread)
+    level, limit = 14 * spread, _limit(code)
+    return Instrument(key, code, name, "share", "CN", level, shares=number, limit=limit)

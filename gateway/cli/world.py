@@ -1,0 +1,148 @@
+"""`finport world`: the market behind the simulated upstream."""
+
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway.cli.options import echo_json
+from manifests.common.terminal import echo
+
+if TYPE_CHECKING:
+    from adapters.simulator.world.world import World
+
+DAY = click.DateTime(["%Y-%m-%d", "%Y%m%d"])
+ROWS = 10
+"""The days that are shown without a range."""
+
+_seed = click.option("--seed", type=int, default=0, show_default=True)
+_now = click.option("--now", type=DAY, help="The last day. Default: 2026-06-30.")
+
+
+@click.group()
+def world() -> None:
+    """Show and check the market that the simulated upstream tells of. All of it is made up."""
+
+
+@world.command()
+@click.argument("instrument", default="")
+@click.option("--from", "first", type=DAY, help="The first day.")
+@click.option("--to", "last", type=DAY, help="The last day.")
+@click.option("--adjust", type=click.Choice(["", "qfq", "hfq"]), default="")
+@_seed
+@_now
+@click.option("--json", "as_json", is_flag=True)
+def show(
+    instrument: str,
+    first: datetime | None,
+    last: datetime | None,
+    adjust: str,
+    seed: int,
+    now: datetime | None,
+    as_json: bool,
+) -> None:
+    """Show the days of INSTRUMENT, such as 600519, AAPL, 00700, coin:BTC, fx:EUR or future:RB, or
+    without it the listed instruments with their last prices.
+    """
+    from adapters.simulator.world.instruments import LISTED
+
+    made = _world(seed, now)
+    if not instrument:
+        rows: list[dict[str, Any]] = [
+            {"key": key, "name": one.name, "kind": one.kind, "close": made.close(key)}
+            for key, one in LISTED.items()
+        ]
+        _print(rows, as_json)
+        return
+    key = _key(instrument)
+    one = made.instrument(key)
+    asked = None if first is None else first.date(), None if last is None else last.date()
+    bars = made.bars(key, *asked, adjust=adjust)
+    shown = bars if first is not None or last is not None else bars[-ROWS:]
+    days = [{**bar._asdict(), "day": bar.day.isoformat()} for bar in shown]
+    if as_json:
+        payouts = [{**p._asdict(), "day": str(p.day)} for p in made.history(key).payouts]
+        about = {"key": key, "name": one.name, "kind": one.kind, "shares": one.shares}
+        echo_json({"simulated": True, "seed": seed, **about, "days": days, "payouts": payouts})
+        return
+    echo(f"{key} {one.name}, {one.kind}, made up (seed {seed}, to {made.now})")
+    _print(days, as_json=False)
+
+
+@world.command()
+@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True)
+@_now
+@click.option("--json", "as_json", is_flag=True)
+def check(seeds: int, now: datetime | None, as_json: bool) -> None:
+    """Check worlds of the seeds 0, 1, ...: that all views tell the same, and that returns are like
+    those of real markets (Cont 2001). Exit code 1 if an identity or over two facts of a seed fail.
+    """
+    from adapters.simulator.world.check import LEAST_FACTS, facts, identities
+
+    results = []
+    for seed in range(seeds):
+        made = _world(seed, now)
+        held, seen = identities(made), facts(made)
+        good = sum(is_so for _, _, is_so in seen)
+        is_fine = not any(one.wrong for one in held) and good >= LEAST_FACTS
+        results.append(
+            {
+                "seed": seed,
+                "ok": is_fine,
+                "identities": {v.name: {"checked": v.checked, "wrong": v.wrong} for v in held},
+                "facts": {name: {"figure": f, "as_real": is_so} for name, f, is_so in seen},
+            }
+        )
+        if as_json:
+            continue
+        checked = sum(one.checked for one in held)
+        echo(f"seed {seed}: {checked:,} comparisons, {good} of {len(seen)} facts")
+        for one in held:
+            if one.wrong or seed == 0:
+                echo(f"  {'WRONG' if one.wrong else 'ok'} {one.name}: {one.checked:,}")
+            for text in one.wrong:
+                echo(f"    {text}")
+        for name, figure, is_so in seen:
+            if not is_so or seed == 0:
+                echo(f"  {'ok' if is_so else 'not as real'} {name}: {figure}")
+    if as_json:
+        echo_json(results)
+    sys.exit(0 if all(result["ok"] for result in results) else 1)
+
+
+def _world(seed: int, now: datetime | None) -> "World":
+    from adapters.simulator.world.world import NOW, World
+
+    try:
+        return World(seed, NOW if now is None else now.date())
+    except ValueError as error:
+        raise click.UsageError(f"--now: {error}") from error
+
+
+def _key(text: str) -> str:
+    from adapters.simulator.rapidapi import Asked
+
+    if ":" in text or text[:2] in ("sh", "sz", "hk"):
+        return text
+    return Asked(text, "", {}).key
+
+
+def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from manifests.common.console import PlainConsole
+
+    if as_json:
+        echo_json(rows)
+        return
+    if not rows:
+        echo("no day of trading in this range")
+        return
+    table = Table(box=SIMPLE)
+    for name, value in rows[0].items():
+        table.add_column(name, justify="left" if isinstance(value, str) else "right")
+    for row in rows:
+        table.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()))
+    PlainConsole().print(table)
