@@ -12,7 +12,7 @@ import orjson
 
 from adapters.simulator import columns
 from adapters.simulator.akshare_eastmoney import EASTMONEY
-from adapters.simulator.akshare_economy import ECONOMY
+from adapters.simulator.akshare_economy import ECONOMY, FUND_VALUES
 from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.shapes import Payload, Reply, Request, Simulation
 from manifests import Catalog
@@ -30,7 +30,8 @@ FUNCTIONS: frozenset[str] = frozenset({
     "crypto_bitcoin_cme", "macro_fx_sentiment", "article_epu_index", "index_eri", "index_yw",
     "index_price_cflp", "amac_person_fund_org_list", "bond_cb_jsl", "fx_quote_baidu",
     "stock_info_global_cls", "macro_info_ws", "stock_hot_follow_xq", "stock_hot_tweet_xq",
-    "stock_hot_deal_xq",
+    "stock_hot_deal_xq", "stock_zh_index_daily_em", "stock_individual_info_em", "stock_bid_ask_em",
+    "stock_zh_a_hist_tx", "stock_zh_index_daily_tx", "fund_open_fund_info_em",
 })  # fmt: skip
 
 
@@ -42,7 +43,8 @@ def simulate(catalog: Catalog) -> Simulation:
             manifest = catalog.get(request.path.removeprefix("/tables/"))
             if manifest is not None:
                 return Reply(orjson.dumps(columns.table(manifest, request.query, request.rng)))
-        payload = PAYLOADS.get((request.host, request.path))
+        path = FUND_VALUES if request.path.startswith(FUND_VALUES[:15]) else request.path
+        payload = PAYLOADS.get((request.host, path))
         return payload and payload(request.query, request.rng)
 
     return answer

@@ -19,13 +19,14 @@ from adapters.simulator.shapes import (
     near,
     read_day,
 )
+from adapters.simulator.world.instruments import INDUSTRIES
 
 # --- push2 family of Eastmoney -------------------------------------------------------------------
 
 
 def _kline(query: Query, rng: Luck) -> Reply:
-    """Price bars of one security, eleven values to a comma-separated line; none for a code without
-    the number of its market.
+    """Price bars of one security, the values that `fields2` asks for to a comma-separated line;
+    none for a code without the number of its market.
     """
     market, _, code = query.get("secid", "1.600901").partition(".")
     if not market.isdecimal():
@@ -45,8 +46,34 @@ def _kline(query: Query, rng: Luck) -> Reply:
         f"{bar.close - bar.before:.{digits}f},{bar.volume * lot / free:.2f}"
         for bar in grouped(bars, klt)
     ]
+    asked = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
+    if wanted := [place for place in asked if 0 <= place < 11]:
+        cells = (line.split(",") for line in lines)
+        lines = [",".join(line[place] for place in wanted) for line in cells]
     data = {"code": code, "market": int(market), "decimal": digits, "klines": lines}
     return as_json({"rc": 0, "rt": 17, "data": data})
+
+
+def _stock(query: Query, rng: Luck) -> Reply:
+    """What is known of one share at the close: names, shares, prices and the queue of orders."""
+    market, _, code = query.get("secid", "0.000001").partition(".")
+    one = rng.world.instrument(key_of(market, code))
+    bar, rng = rng.world.latest(one.key, 1)[-1], rng.about("orders", code)
+    free, mean = round(one.shares * 0.8), (bar.open + bar.high + bar.low + bar.close) / 4
+    data: dict[str, object] = {"f57": code, "f58": one.name, "f84": one.shares, "f85": free}
+    data |= {"f116": round(bar.close * one.shares, 2), "f117": round(bar.close * free, 2)}
+    data |= {"f127": INDUSTRIES.get(code, "-")}
+    data |= {"f189": 20010827, "f43": bar.close, "f44": bar.high, "f45": bar.low, "f46": bar.open}
+    data |= {"f60": bar.before, "f71": round(mean, 2), "f170": round(bar.change, 2)}
+    data |= {"f169": round(bar.close - bar.before, 2), "f47": bar.volume, "f50": 1.0}
+    data |= {"f48": round(bar.volume * 100 * mean, 2), "f168": round(bar.volume / 5e5, 2)}
+    data |= {"f51": round(bar.before * 1.1, 2), "f52": round(bar.before * 0.9, 2)}
+    data |= {"f49": bar.volume // 2, "f161": bar.volume - bar.volume // 2}
+    for step in range(5):  # f11 to f20 are the bids, the lowest first; f31 to f40 the offers
+        bid, offer = bar.close - 0.01 * (5 - step), bar.close + 0.01 * (5 - step)
+        data |= {f"f{11 + 2 * step}": round(bid, 2), f"f{12 + 2 * step}": rng.randint(1, 900)}
+        data |= {f"f{31 + 2 * step}": round(offer, 2), f"f{32 + 2 * step}": rng.randint(1, 900)}
+    return as_json({"rc": 0, "rt": 4, "svr": 177617938, "lt": 1, "full": 1, "data": data})
 
 
 def _codes(query: Query, rng: Luck) -> Reply:
@@ -263,6 +290,7 @@ EASTMONEY: Mapping[tuple[str, str], Payload] = {
     ("63.push2his.eastmoney.com", _KLINE): _kline,
     ("80.push2.eastmoney.com", "/api/qt/clist/get"): _codes,
     ("push2.eastmoney.com", "/api/qt/kamtbs.rtmin/get"): _connect,
+    ("push2.eastmoney.com", "/api/qt/stock/get"): _stock,
     ("push2ex.eastmoney.com", "/getTopicZTPool"): _limit_up,
     ("datacenter.eastmoney.com", "/api/data/get"): _report,
     ("datacenter-web.eastmoney.com", "/api/data/get"): _report,

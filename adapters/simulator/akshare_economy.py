@@ -112,6 +112,24 @@ def _fund_staff(query: Query, rng: Luck) -> Reply:
     return as_json({"content": rows, "totalElements": len(rows), "totalPages": 1})
 
 
+def _fund_values(query: Query, rng: Luck) -> Reply:
+    """The values of an open fund as JavaScript: of a unit, and with what was paid out."""
+    code = rng.path.rpartition("/")[2].removesuffix(".js")
+    bars = rng.world.bars(f"sh5{code[1:]}")
+    at = [
+        int(datetime.combine(bar.day, time(0), UTC).timestamp() * 1000) - 8 * 3_600_000
+        for bar in bars
+    ]
+    units = [
+        {"x": when, "y": bar.close, "equityReturn": round(bar.change, 2), "unitMoney": ""}
+        for when, bar in zip(at, bars, strict=True)
+    ]
+    whole = [[when, bar.close] for when, bar in zip(at, bars, strict=True)]
+    named = {"fS_code": code, "Data_netWorthTrend": units, "Data_ACWorthTrend": whole}
+    text = "".join(f"var {name} = {as_json(v).body.decode()};" for name, v in named.items())
+    return Reply(text.encode(), "application/javascript; charset=utf-8")
+
+
 def _convertibles(query: Query, rng: Luck) -> Reply:
     """All convertible bonds; value, premium and double-low follow from the prices."""
     rows = list[Row]()
@@ -204,6 +222,7 @@ def _crowd(query: Query, rng: Luck) -> Reply:
     return as_json({"data": {"count": len(rows), "list": rows}, "error_code": 0})
 
 
+FUND_VALUES = "/pingzhongdata/*.js"
 _YIWU = "/yiwuindex/v1/active/industry/class/history"
 _PRICES = [
     f"{kind}priceindex" for kind in ["total", "stockdeal", "netdeal", "orderdeal", "outdeal"]
@@ -227,6 +246,7 @@ ECONOMY: Mapping[tuple[str, str], Payload] = {
     ("apiserver.chinagoods.com", f"{_YIWU}/month"): _indexes(*_PRICES),
     ("index.0256.cn", "/expcenter_trend.action"): _freight,
     ("gs.amac.org.cn", "/amac-infodisc/api/pof/personOrg"): _fund_staff,
+    ("fund.eastmoney.com", FUND_VALUES): _fund_values,
     ("www.jisilu.cn", "/data/cbnew/cb_list_new/"): _convertibles,
     ("finance.pae.baidu.com", "/api/getforeignrank"): _currency_rank,
     ("www.cls.cn", "/v1/roll/get_roll_list"): _flashes,

@@ -15,6 +15,7 @@ from adapters.simulator.shapes import (
     as_json,
     as_xls,
     bar_days,
+    grouped,
     key_of,
     read_day,
 )
@@ -197,6 +198,41 @@ def _option_months(query: Query, rng: Luck) -> Reply:
     return as_json({"result": {"status": {"code": 0}, "data": data}})
 
 
+# --- Tencent -------------------------------------------------------------------------------------
+
+_IN_SHARES = ("sh688", "sz399", "sh000", "sz000")
+"""The beginnings of keys whose volume Tencent counts in shares, not in lots of a hundred."""
+
+
+def _assigned(query: Query, data: object) -> Reply:
+    """JSON assigned to the variable that the request names."""
+    text = as_json({"code": 0, "msg": "", "data": data}).body.decode()
+    return Reply(f"{query.get('_var', 'v')}={text}".encode(), "text/html; charset=utf-8")
+
+
+def _tencent(query: Query, rng: Luck) -> Reply:
+    """At most so many of the last daily bars of a range, by the key of a security."""
+    key, _, first, last, most, adjust = [*query.get("param", "").split(","), *[""] * 6][:6]
+    bars = rng.world.bars(key, read_day(first), read_day(last), adjust=adjust) if key else []
+    lots = 100 if key.startswith(_IN_SHARES) else 1
+    free = rng.world.instrument(key).shares / 100 or 5e7
+    rows = [
+        [
+            *(str(bar.day), f"{bar.open}", f"{bar.close}", f"{bar.high}", f"{bar.low}"),
+            *(f"{bar.volume * lots}", {}, f"{bar.volume * 1e4 / free:.2f}"),
+            *(f"{bar.volume * (bar.open + bar.close) / 200:.2f}", ""),
+        ]
+        for bar in bars[-int(most or 640) :]
+    ]
+    return _assigned(query, {key: {f"{adjust}day": rows, "qt": {}}})
+
+
+def _tencent_weeks(query: Query, rng: Luck) -> Reply:
+    """The weeks of a security, of which AkShare reads the first day."""
+    weeks = grouped(rng.world.bars(query.get("code", "sh000001")), "102")
+    return _assigned(query, [[str(bar.day), f"{bar.close}"] for bar in weeks])
+
+
 # --- Jin10 ---------------------------------------------------------------------------------------
 
 
@@ -247,6 +283,8 @@ MARKET: Mapping[tuple[str, str], Payload] = {
     ("stock2.finance.sina.com.cn", _FUTURES): _futures_daily,
     ("stock2.finance.sina.com.cn", _FUTURES.replace("%20", " ")): _futures_daily,  # path decoded
     ("stock.finance.sina.com.cn", _OPTIONS): _option_months,
+    ("proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get"): _tencent,
+    ("web.ifzq.gtimg.cn", "/other/klineweb/klineWeb/weekTrends"): _tencent_weeks,
     ("datacenter-api.jin10.com", "/reports/list"): _cme_bitcoin,
     ("datacenter-api.jin10.com", "/sentiment/datas"): _sentiment,
 }

@@ -88,7 +88,7 @@ def _now(rng: Luck) -> datetime:
 
 
 def _quote(asked: Asked, rng: Luck) -> object:
-    bar = rng.world.bars(asked.key)[-1]
+    bar = rng.world.latest(asked.key, 1)[-1]
     return {
         "symbol": asked.subject,
         "price": bar.close,
@@ -109,7 +109,7 @@ def _bars(asked: Asked, rng: Luck) -> object:
             "close": bar.close,
             "volume": bar.volume,
         }
-        for bar in rng.world.bars(asked.key)[-60:]
+        for bar in rng.world.latest(asked.key, 60)
     ]
     return {"symbol": asked.subject, "bars": bars}
 

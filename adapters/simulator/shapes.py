@@ -16,7 +16,7 @@ from itertools import groupby
 from xml.sax.saxutils import escape
 
 from adapters.simulator.world.calendar import Exchange, between
-from adapters.simulator.world.instruments import LISTED
+from adapters.simulator.world.instruments import INDUSTRIES, LISTED
 from adapters.simulator.world.world import Bar, World
 
 
@@ -63,9 +63,8 @@ Row = Mapping[str, object]
 
 MOST = 250  # bars in one answer, if it was not asked from which day on
 SHARES = [one for one in LISTED.values() if one.kind == "share" and one.exchange == "CN"]
-INDUSTRIES = ("银行", "食品饮料", "半导体", "电力", "化学制药", "汽车整车", "软件开发", "光伏设备")
 HISTORY = 2900  # bars where AkShare asks for everything and cuts the range itself
-STOCKS = [(one.code, one.name, INDUSTRIES[n % len(INDUSTRIES)]) for n, one in enumerate(SHARES)]
+STOCKS = [(one.code, one.name, INDUSTRIES[one.code]) for one in SHARES]
 MONEY = {
     "美元": ("USD", 712.0), "英镑": ("GBP", 920.0), "欧元": ("EUR", 790.0), "澳门元": ("MOP", 88.0),
     "泰国铢": ("THB", 20.5), "菲律宾比索": ("PHP", 12.4), "港币": ("HKD", 91.0),

@@ -5,14 +5,15 @@ facts are the eleven of R. Cont, "Empirical properties of asset returns: stylize
 statistical issues", Quantitative Finance 1 (2001), over the shares of Shanghai and Shenzhen.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_market import MARKET
@@ -54,13 +55,24 @@ def facts(world: World) -> list[tuple[str, float, bool]]:
     ]
 
 
-def _verdict(text: str, found: Iterator[str | None]) -> Verdict:
+Found = Iterator[tuple[int, Iterable[str]]]
+"""How many things were compared, and which are wrong."""
+
+
+def _verdict(text: str, found: Found) -> Verdict:
     checked, wrong = 0, list[str]()
-    for problem in found:
-        checked += 1
-        if problem is not None and len(wrong) < 3:
-            wrong.append(problem)
+    for number, problems in found:
+        checked += number
+        wrong += islice(problems, 3 - len(wrong))
     return Verdict(text.rstrip("."), checked, tuple(wrong))
+
+
+def _one(is_so: bool, text: object) -> tuple[int, Iterable[str]]:
+    return 1, () if is_so else (str(text),)
+
+
+def _each(are_so: NDArray[np.bool_], key: str, days: Sequence[date]) -> tuple[int, Iterable[str]]:
+    return len(days), (f"{key} {days[place]}" for place in np.flatnonzero(~are_so).tolist())
 
 
 def _bars(
@@ -73,7 +85,7 @@ def _bars(
     return [line.split(",") for line in answer["data"]["klines"]]
 
 
-def _ranges(world: World) -> Iterator[str | None]:
+def _ranges(world: World) -> Found:
     """A range has the prices of the whole history."""
     for one in world.shares:
         whole = {line[0]: line for line in _bars(world, one.key)}
@@ -83,27 +95,27 @@ def _ranges(world: World) -> Iterator[str | None]:
             some = days[first : first + 200]
             asked = {"beg": some[0].replace("-", ""), "end": some[-1].replace("-", "")}
             found = {line[0]: line for line in _bars(world, one.key, **asked)}
-            yield None if found == {day: whole[day] for day in some} else f"{one.key} {asked}"
+            yield _one(found == {day: whole[day] for day in some}, f"{one.key} {asked}")
 
 
-def _ordered(world: World) -> Iterator[str | None]:
+def _ordered(world: World) -> Found:
     """The low is the lowest of a day's prices, the high the highest."""
     for key in LISTED:
-        for bar in world.bars(key):
-            is_so = 0 < bar.low <= min(bar.open, bar.close) and max(bar.open, bar.close) <= bar.high
-            yield None if is_so else f"{key} {bar}"
+        made = world.history(key)
+        lowest, highest = np.minimum(made.open, made.close), np.maximum(made.open, made.close)
+        yield _each((made.low > 0) & (made.low <= lowest) & (made.high >= highest), key, made.days)
 
 
-def _limited(world: World) -> Iterator[str | None]:
+def _limited(world: World) -> Found:
     """A day's change stays within the limit of its exchange."""
     for one in world.shares:
-        for bar in world.bars(one.key)[1:]:
-            most = round(bar.before * (one.limit or 9), 2) + 0.0101
-            is_so = bar.high - bar.before <= most and bar.before - bar.low <= most
-            yield None if is_so else f"{one.key} {bar}"
+        made = world.history(one.key)
+        most = np.round(made.before * (one.limit or 9.0), 2) + 0.0101
+        are_so = (made.high - made.before <= most) & (made.before - made.low <= most)
+        yield _each(are_so, one.key, made.days)
 
 
-def _weeks(world: World) -> Iterator[str | None]:
+def _weeks(world: World) -> Found:
     """Weeks and months are their days."""
     for one in world.shares:
         days = _bars(world, one.key)
@@ -116,41 +128,41 @@ def _weeks(world: World) -> Iterator[str | None]:
                 wanted = [own[0][1], own[-1][2], max(float(d[3]) for d in own)]
                 wanted += [min(float(d[4]) for d in own), sum(int(d[5]) for d in own)]
                 found = [line[1], line[2], float(line[3]), float(line[4]), int(line[5])]
-                yield None if found == wanted else f"{one.key} {klt} {line[0]}"
+                yield _one(found == wanted, f"{one.key} {klt} {line[0]}")
 
 
 def _week(day: str) -> str:
     return "{}-{}".format(*date.fromisoformat(day).isocalendar())
 
 
-def _adjusted(world: World) -> Iterator[str | None]:
+def _adjusted(world: World) -> Found:
     """An adjusted price is the price times the factor, and its returns have the payouts."""
     for one in world.shares:
-        made, adjusted = world.history(one.key), _bars(world, one.key, fqt="2")
-        for price, factor, line in zip(made.close, made.factor, adjusted, strict=True):
-            yield None if abs(price * factor - float(line[2])) <= 0.00501 else f"{one.key} {line}"
+        made = world.history(one.key)
+        adjusted = np.array([float(line[2]) for line in _bars(world, one.key, fqt="2")])
+        yield _each(abs(made.close * made.factor - adjusted) <= 0.00501, one.key, made.days)
         for payout in made.payouts:
             at = made.days.index(payout.day)
             kept = made.close[at - 1] - payout.cash
             expected = kept / (1 + payout.bonus)
             is_so = abs(made.before[at] - expected) < 0.0051 + 0.0006
-            yield None if is_so else f"{one.key} {payout} {made.before[at]} {expected}"
+            yield _one(is_so, f"{one.key} {payout} {made.before[at]} {expected}")
 
 
-def _indices(world: World) -> Iterator[str | None]:
+def _indices(world: World) -> Found:
     """An index is its members, weighted."""
     for one in LISTED.values():
         if one.members:
             yield from _basket(world, one.key, 0.0)
 
 
-def _funds(world: World) -> Iterator[str | None]:
+def _funds(world: World) -> Found:
     """A fund is worth its holdings, less its fee."""
     for code in ("sh510300", "sh588000", "sz159915"):
         yield from _basket(world, code, 0.005 / 365)
 
 
-def _basket(world: World, key: str, fee: float) -> Iterator[str | None]:
+def _basket(world: World, key: str, fee: float) -> Found:
     one, made = world.instrument(key), world.history(key)
     anchor = made.days.index(date(2024, 1, 2))
     total = np.zeros(len(made.days))
@@ -160,12 +172,11 @@ def _basket(world: World, key: str, fee: float) -> Iterator[str | None]:
         total += weight * worth / worth[anchor]
     passed = np.array([(day - made.days[anchor]).days for day in made.days])
     wanted = one.level * total * np.exp(-fee * passed)
-    for day, price, expected in zip(made.days, made.close, wanted, strict=True):
-        is_so = abs(price / expected - 1) < 0.004 + 0.51 * 10.0**-one.digits / expected
-        yield None if is_so else f"{key} {day} {price} {expected}"
+    slack = 0.004 + 0.51 * 10.0**-one.digits / wanted
+    yield _each(abs(made.close / wanted - 1) < slack, key, made.days)
 
 
-def _worth(world: World) -> Iterator[str | None]:
+def _worth(world: World) -> Found:
     """A company is worth its price times its shares."""
     for one in world.shares:
         query = {"reportName": "RPT_VALUEANALYSIS_DET", "filter": f'(SECURITY_CODE="{one.code}")'}
@@ -173,10 +184,10 @@ def _worth(world: World) -> Iterator[str | None]:
             is_so = abs(row["CLOSE_PRICE"] * row["TOTAL_SHARES"] - row["TOTAL_MARKET_CAP"]) < 1
             day = date.fromisoformat(row["TRADE_DATE"][:10])
             is_so = is_so and row["CLOSE_PRICE"] == world.close(one.key, day)
-            yield None if is_so else f"{one.key} {row['TRADE_DATE']}"
+            yield _one(is_so, f"{one.key} {row['TRADE_DATE']}")
 
 
-def _sources(world: World) -> Iterator[str | None]:
+def _sources(world: World) -> Found:
     """Sources that tell the same fact tell one number."""
     for code in ("000300", "000016", "000905"):
         first = f"{world.now - timedelta(400):%Y%m%d}"
@@ -184,17 +195,17 @@ def _sources(world: World) -> Iterator[str | None]:
         compiled = orjson.loads(_CSINDEX(query, Luck("", world)).body)["data"]
         traded = {line[0].replace("-", ""): float(line[2]) for line in _bars(world, f"sh{code}")}
         for row in compiled:
-            yield None if traded[row["tradeDate"]] == row["close"] else f"{code} {row['tradeDate']}"
+            yield _one(traded[row["tradeDate"]] == row["close"], f"{code} {row['tradeDate']}")
     for one in [one for one in LISTED.values() if one.exchange in ("US", "CN")][::5]:
         if one.kind == "share":
             quote: Any = document("/quote", {"symbol": one.code}, world)
             chart: Any = document("/chart", {"symbol": one.code}, world)
             last = chart["bars"][-1]["close"]
             is_so = quote["price"] == last == world.close(one.key)
-            yield None if is_so else f"{one.key} {quote} {last}"
+            yield _one(is_so, f"{one.key} {quote} {last}")
 
 
-def _rates(world: World) -> Iterator[str | None]:
+def _rates(world: World) -> Found:
     """Cross rates follow from one another."""
 
     def rate(base: str, quote: str) -> float:
@@ -208,18 +219,18 @@ def _rates(world: World) -> Iterator[str | None]:
             for c in known:
                 both, direct = rate(a, b) * rate(b, c), rate(a, c)
                 slack = 1e-5 + 1e-6 / min(rate(a, b), rate(b, c), direct)
-                yield None if abs(both / direct - 1) < slack else f"{a} {b} {c} {both} {direct}"
+                yield _one(abs(both / direct - 1) < slack, f"{a} {b} {c} {both} {direct}")
 
 
-def _days(world: World) -> Iterator[str | None]:
+def _days(world: World) -> Found:
     """Days of trading are those of the exchange, and none lies after the world's."""
     for key, one in LISTED.items():
         days = world.history(key).days
         is_so = days == world.days(one.exchange) and days[-1] <= world.now
-        yield None if is_so and all(a < b for a, b in pairwise(days)) else key
+        yield _one(is_so and all(a < b for a, b in pairwise(days)), key)
 
 
-def _later(world: World) -> Iterator[str | None]:
+def _later(world: World) -> Found:
     """A later day adds to a history and changes nothing in it."""
     earlier = World(world.seed, date(2025, 3, 3))
     for key in LISTED:
@@ -229,10 +240,10 @@ def _later(world: World) -> Iterator[str | None]:
             np.array_equal(getattr(a, name), getattr(b, name)[:number])
             for name in ("open", "high", "low", "close", "before", "volume", "factor")
         )
-        yield None if is_so else key
+        yield _one(is_so, key)
 
 
-_IDENTITIES: tuple[Callable[[World], Iterator[str | None]], ...] = (
+_IDENTITIES: tuple[Callable[[World], Found], ...] = (
     *(_ranges, _ordered, _limited, _weeks, _adjusted, _indices, _funds, _worth, _sources, _rates),
     *(_days, _later),
 )

@@ -134,6 +134,10 @@ class World:
         lists = [column[where].tolist() for column in columns]
         return list(map(Bar, days, *lists, made.volume[where].tolist()))
 
+    def latest(self, key: str, number: int) -> list[Bar]:
+        """The last bars, so many."""
+        return self.bars(key, self.history(key).days[-number:][0])
+
     def close(self, key: str, day: date | None = None) -> float:
         """The close of a day, or the last one before it; by default the last one."""
         made = self.history(key)

@@ -1,0 +1,160 @@
+"""The simulated market: its views agree, whatever is asked, and it looks like a market."""
+
+import json
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adapters.simulator.akshare import PAYLOADS
+from adapters.simulator.rapidapi import document
+from adapters.simulator.shapes import Luck
+from adapters.simulator.world.calendar import trading_days
+from adapters.simulator.world.check import LEAST_FACTS, facts, identities
+from adapters.simulator.world.instruments import LISTED
+from adapters.simulator.world.world import NOW, VERSION, History, World
+from gateway.settings import WORLD, GatewaySettings
+from tests.support.commands import finport
+from tests.support.gateways import HIST
+
+KLINE = PAYLOADS["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
+MADE = World()
+SHARES = [key for key, one in LISTED.items() if one.kind == "share" and one.exchange == "CN"]
+DAYS = st.dates(date(2005, 1, 1), date(2026, 12, 31))
+
+
+def bars(world: World, key: str, **asked: str) -> dict[str, list[str]]:
+    query = {"secid": f"{int(key.startswith('sh'))}.{key[2:]}", **asked}
+    lines = json.loads(KLINE(query, Luck("", world)).body)["data"]["klines"]
+    return {line[:10]: line.split(",")[1:] for line in lines}
+
+
+def test_all_views_tell_the_same_and_returns_are_like_real_ones() -> None:
+    assert [one for one in identities(MADE) if one.wrong or not one.checked] == []
+    assert sum(is_so for _, _, is_so in facts(MADE)) >= LEAST_FACTS
+
+
+@pytest.mark.soak
+def test_twenty_seeds_hold() -> None:
+    done = finport("world", "check", "--seeds", "20", "--json")
+    assert [one["seed"] for one in json.loads(done.stdout) if not one["ok"]] == []
+    assert done.returncode == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(key=st.sampled_from([*SHARES, "sh000300", "sz159915"]), first=DAYS, last=DAYS)
+def test_any_range_reads_the_same_numbers(key: str, first: date, last: date) -> None:
+    first, last = min(first, last), max(first, last)
+    whole = bars(MADE, key, beg="20050104")
+    found = bars(MADE, key, beg=f"{first:%Y%m%d}", end=f"{last:%Y%m%d}")
+    if first <= NOW:
+        assert set(found) == {day for day in whole if str(first) <= day <= str(last)}
+    assert found.items() <= whole.items()
+
+
+@settings(max_examples=20, deadline=None)
+@given(now=st.dates(date(2024, 1, 2), date(2026, 12, 31)), key=st.sampled_from([*LISTED]))
+def test_nothing_lies_after_the_worlds_day_and_no_day_changes_later(now: date, key: str) -> None:
+    earlier = World(0, now)
+    days = earlier.bars(key)
+    assert days[-1].day == trading_days(LISTED[key].exchange, now)[-1] <= now
+    until = min(now, NOW)
+    a, b = earlier.bars(key, None, until), MADE.bars(key, None, until)
+    assert [bar[:6] for bar in a] == [bar[:6] for bar in b]
+
+
+def test_another_seed_is_another_market() -> None:
+    a, b = (World(seed).bars("sh600519", date(2024, 5, 1)) for seed in (0, 1))
+    assert [bar.day for bar in a] == [bar.day for bar in b]
+    assert all(one.close != other.close for one, other in zip(a, b, strict=True))
+    assert a == World(0).bars("sh600519", date(2024, 5, 1))
+
+
+@pytest.mark.parametrize("subject", ["600519.SS", "AAPL", "BTC-USD", "EURUSD", "0700.HK"])
+def test_hosts_agree_on_a_subject(subject: str) -> None:
+    quote: Any = document("/v1/quote", {"symbol": subject}, MADE)
+    chart: Any = document("/other/chart", {"ticker": subject}, MADE)
+    assert quote["price"] == chart["bars"][-1]["close"]
+    assert chart == document("/third/history", {"symbol": subject}, MADE)
+
+
+def test_the_settings_know_the_world_and_keep_its_answers_apart() -> None:
+    assert WORLD == VERSION
+    default = GatewaySettings(upstream="simulated")
+    assert default.simulated_now == NOW
+    names = {
+        default.cache_name,
+        GatewaySettings(upstream="simulated", simulated_seed=1).cache_name,
+        GatewaySettings(upstream="simulated", simulated_now=NOW - timedelta(1)).cache_name,
+    }
+    assert len(names) == 3
+
+
+def test_real_akshare_code_reads_one_market_from_two_hosts() -> None:
+    closes = []
+    for tool, symbol in (("stock_zh_a_hist", "600519"), ("stock_zh_a_hist_tx", "sh600519")):
+        given_ = {**HIST, "symbol": symbol}
+        text = [f"{name}={value}" for name, value in given_.items()]
+        now = ("--simulated-now", "2024-01-15")
+        done = finport("call", tool, *text, "--upstream", "simulated", *now)
+        rows = json.loads(done.stdout)["data"]
+        closes.append(
+            [[row.get("日期") or row["date"], row.get("收盘") or row["close"]] for row in rows]
+        )
+    assert closes[0] == closes[1]
+    assert closes[0][-1][0] == "2024-01-15"
+
+
+def test_the_world_is_shown() -> None:
+    done = finport("world", "show", "600519", "--from", "2024-01-02", "--to", "20240104")
+    assert done.returncode == 0, done.stderr
+    assert "sh600519 贵州茅台, share, made up (seed 0, to 2026-06-30)" in done.stdout
+    assert [line.split()[0] for line in done.stdout.splitlines() if "2024-" in line] == [
+        "2024-01-02",
+        "2024-01-03",
+        "2024-01-04",
+    ]
+    said = json.loads(finport("world", "show", "AAPL", "--json", "--now", "2024-02-01").stdout)
+    assert said["simulated"] is True
+    assert said["days"][-1]["day"] == "2024-02-01"
+    listed = json.loads(finport("world", "show", "--json").stdout)
+    assert {"key": "fx:USD", "name": "USD", "kind": "currency", "close": 1.0} in listed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (("show", "600519", "--now", "1999-01-01"), "a day from 2024-01-02 to 2026-12-31"),
+        (("show", "600519", "--from", "soon"), "does not match the format"),
+        (("check", "--seeds", "0"), "is not in the range"),
+    ],
+)
+def test_what_the_world_can_not_be_is_a_usage_error(
+    arguments: tuple[str, ...], wanted: str
+) -> None:
+    done = finport("world", *arguments)
+    assert done.returncode == 2
+    assert wanted in done.stderr
+
+
+def test_a_range_without_trading_is_said() -> None:
+    done = finport("world", "show", "600519", "--from", "2024-02-10", "--to", "2024-02-11")
+    assert "no day of trading in this range" in done.stdout
+
+
+def test_a_market_that_contradicts_itself_is_found() -> None:
+    class Lying(World):
+        def history(self, key: str) -> History:
+            told = super().history(key)
+            if key == "sh600519":
+                return replace(told, high=told.high - 1, close=told.close + 0.5)
+            return told
+
+    wrong = {one.name: one.wrong for one in identities(Lying()) if one.wrong}
+    ordered = "The low is the lowest of a day's prices, the high the highest"
+    assert wrong[ordered][0].startswith("sh600519 2005-01-0")
+    adjusted = "An adjusted price is the price times the factor, and its returns have the payouts"
+    assert wrong[adjusted][0].startswith("sh600519 Payout")
