@@ -83,7 +83,7 @@ def check(seeds: int, now: datetime | None, as_json: bool) -> None:
     results = []
     for seed in range(seeds):
         made = _world(seed, now)
-        held, seen = identities(made), facts(made)
+        held, seen = [*identities(made)], facts(made)
         good = sum(is_so for _, _, is_so in seen)
         is_fine = not any(one.wrong for one in held) and good >= LEAST_FACTS
         results.append(
