@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bench.json_lines import JsonLinesError, values
+from bench.json_lines import IncompleteLineError, JsonLinesError, values
 from bench.record import EpisodeRecord
 from manifests.common.problem import first_problem
 
@@ -70,12 +70,14 @@ def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
         return None
     observed = sum((Fraction(x) - Fraction(y)) ** 2 for x, y in pairs) * len(pairs)
     first, second = Counter(x for x, _ in pairs), Counter(y for _, y in pairs)
-    expected = sum(
-        n * m * (Fraction(x) - Fraction(y)) ** 2
-        for x, n in first.items()
-        for y, m in second.items()
+    expected = len(pairs) * (_sum(first, 2) + _sum(second, 2)) - 2 * _sum(first, 1) * _sum(
+        second, 1
     )
     return float(1 - observed / expected) if expected else None
+
+
+def _sum(counts: Counter[float], power: int) -> Fraction:
+    return sum((n * Fraction(x) ** power for x, n in counts.items()), Fraction(0))
 
 
 def cohens_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
@@ -107,6 +109,10 @@ def _spread(values: Sequence[Fraction]) -> Fraction:
     """The sum of the squared differences of all ordered pairs."""
     total, squares = sum(values, Fraction(0)), sum((v * v for v in values), Fraction(0))
     return 2 * (len(values) * squares - total**2)
+
+
+MOST_RATERS = 50
+"""The most raters of a metric, each two of whom are compared."""
 
 
 class LabelsError(Exception):
@@ -141,8 +147,10 @@ def read_labels(file: Path) -> Labels:
             if label.id in of:
                 raise line.error(f"{label.rater} scores {label.metric} of {label.id} twice")
             of[label.id] = label.score
-    except JsonLinesError as error:
+    except (JsonLinesError, IncompleteLineError) as error:
         raise LabelsError(str(error)) from error
+    if any(len(raters) > MOST_RATERS for raters in labels.values()):
+        raise LabelsError(f"{file}: over {MOST_RATERS} raters score one metric")
     if not labels:
         raise LabelsError(f"{file} holds no labels")
     return labels

@@ -37,6 +37,8 @@ class Question:
 
 def questions_of(suite: Suite) -> list[Question]:
     """The labelled questions of a suite. Raises `SuiteError` if it has none."""
+    if suite.offers_tools:
+        raise SuiteError(f"{suite.name} says itself which tools are offered: none is searched for")
     questions = [
         Question(task.question, tuple(call.name for call in task.tools))
         for task in suite.tasks

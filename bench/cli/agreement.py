@@ -59,10 +59,16 @@ def _add_judge(labels: "Labels", run_dir: Path, suite: str | None) -> None:
     suite_in(run_dir, suite)
     records = Run.open(run_dir).records()
     scores, judges = scores_of(one for one in records if isinstance(one, EpisodeRecord))
+    is_compared = False
     for judge in judges:
         for metric, raters in labels.items():
-            if metric in scores:
-                raters[judge] = scores[metric]
+            if common := scores.get(metric, {}).keys() & {e for r in raters.values() for e in r}:
+                raters[judge] = {one: scores[metric][one] for one in common}
+                is_compared = True
+    if not is_compared:
+        some = next(iter(next(iter(scores.values()), {})), "none")
+        text = f"its judge scores {', '.join(scores) or 'nothing'} of episodes such as {some}"
+        raise click.ClickException(f"{run_dir}: nothing in common with the labels: {text}")
 
 
 def _text(figure: float | None) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.options import run
+from gateway.cli.options import force, run
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ FETCH_S = 300.0
     help="A clone of the authors' repository, or a folder or file that you have; nothing is "
     "downloaded then.",
 )
+@force
 @click.option("--list", "only_list", is_flag=True, help="Only say what there is to fetch.")
-def fetch(suite: str, out: Path | None, source: Path | None, only_list: bool) -> None:
+def fetch(suite: str, out: Path | None, source: Path | None, force: bool, only_list: bool) -> None:
     """Fetch the published data of SUITE, check each file, and say how to use it.
 
-    A file is taken from --from, else downloaded where this machine reaches its address.
+    A file is taken from --from, else downloaded where this machine reaches its address. One that is
+    in its place already is left as it is.
     """
     from bench.suites import SUITES
 
@@ -51,43 +53,74 @@ def fetch(suite: str, out: Path | None, source: Path | None, only_list: bool) ->
         for file in repository.files:
             echo(f"{repository.url(file)}  git blob {file.blob or 'not known here'}")
         return
-    run(lambda: _fetch(repository, folder, source))
+    run(lambda: _fetch(repository, folder, source, force=force))
 
 
-async def _fetch(repository: "Repository", folder: Path, source: Path | None) -> int:
+async def _fetch(
+    repository: "Repository", folder: Path, source: Path | None, *, force: bool
+) -> int:
     from anyio import to_thread
-
-    from bench.suites.paper import blob_of
-    from manifests.common.files import replaced_file
 
     missing = []
     for number, file in enumerate(repository.files, 1):
         place = folder / file.path
         where = f"{number} of {len(repository.files)}: {file.path}"
         try:
+            if await to_thread.run_sync(_is_there, place, file, force):
+                echo(f"{where}: is there already", err=True)
+                continue
             content = await (
                 _download(repository, file)
                 if source is None
                 else to_thread.run_sync(_found, source, file)
             )
-        except (OSError, ValueError) as error:
+            _check(content, file)
+            await to_thread.run_sync(_put, place, content)
+        except ValueError as error:
             missing.append(f"{where}: {error}\n  from {repository.url(file)}")
-            continue
-        if file.blob and (blob := blob_of(content)) != file.blob:
-            missing.append(f"{where}: it is git blob {blob}, the published one is {file.blob}")
-            continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with replaced_file(place) as written:
-            written.write(content)
-        checked = "checked" if file.blob else "no checksum is known here"
-        echo(f"{where}: {len(content):,} bytes, {checked}", err=True)
+        except OSError as error:
+            missing.append(f"{where}: {error.filename or place}: {error.strerror}")
+        else:
+            checked = "checked" if file.blob else "no checksum is known here"
+            echo(f"{where}: {len(content):,} bytes, {checked}", err=True)
     for text in missing:
         echo(text, err=True)
     if missing:
         hint = "get them on a machine that reaches these addresses, and name them with --from"
         echo(f"finbench: {len(missing)} of {len(repository.files)} files lack; {hint}", err=True)
+        return 1
     echo(str(folder))
-    return 1 if missing else 0
+    return 0
+
+
+def _is_there(place: Path, file: "DataFile", force: bool) -> bool:
+    """Whether the file is in its place. Raises `ValueError` if something else is."""
+    from bench.suites.paper import blob_of
+    from manifests.common.regular_file import read_text
+
+    if force or not place.exists():
+        return False
+    if not file.blob or blob_of(read_text(place, MOST_BYTES)) == file.blob:
+        return True
+    raise ValueError(f"{place} is there, and is not the published one; --force replaces it")
+
+
+def _check(content: bytes, file: "DataFile") -> None:
+    """Raises `ValueError` for content that is not the file's."""
+    from bench.suites.paper import blob_of
+
+    if file.blob and (blob := blob_of(content)) != file.blob:
+        raise ValueError(f"it is git blob {blob}, the published one is {file.blob}")
+    if not content.lstrip().startswith((b"{", b"[")):
+        raise ValueError("it holds no JSON")
+
+
+def _put(place: Path, content: bytes) -> None:
+    from manifests.common.files import replaced_file
+
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with replaced_file(place) as written:
+        written.write(content)
 
 
 async def _download(repository: "Repository", file: "DataFile") -> bytes:
@@ -116,12 +149,12 @@ async def _download(repository: "Repository", file: "DataFile") -> bytes:
 
 def _found(source: Path, file: "DataFile") -> bytes:
     """The content of a file that the user has. Raises `OSError` and `ValueError`."""
-    from bench.suites.paper import blob_of, places
+    from bench.suites.paper import places
     from manifests.common.regular_file import read_text
 
     for place in places(source, file):
         if place.is_file():
             content: bytes = read_text(place, MOST_BYTES)
-            if not file.blob or blob_of(content) == file.blob or place.name in file.path:
-                return content
-    raise ValueError(f"it is not in {source}")
+            return content
+    hint = "; it is a bare repository: clone it" if (source / "HEAD").is_file() else ""
+    raise ValueError(f"it is not in {source}{hint}")

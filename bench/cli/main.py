@@ -139,4 +139,5 @@ def retrieval(
         recalls = "  ".join(f"{k} {result[k]:.3f}" for k in result if k.startswith("recall"))
         latency = result["latency_ms"]
         timing = f"p50 {latency['p50']} ms  p99 {latency['p99']} ms"
-        echo(f"{name:<34}{recalls}  micro@20 {result['micro_recall@20']:.3f}  {timing}")
+        found = f"none@20 {result['none@20']}  all@20 {result['all@20']}"
+        echo(f"{name:<34}{recalls}  micro@20 {result['micro_recall@20']:.3f}  {found}  {timing}")

@@ -1,25 +1,40 @@
 """`finbench reproduce`: a run as a suite's paper had it, and its table with a row of our own."""
 
 import os
+import re
 import shlex
 import sys
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import beside, is_given
-from bench.cli.run import run_suite
+from bench.cli.options import beside, catalog_in, is_given
+from bench.cli.run import plan_of, run_suite
 
 if TYPE_CHECKING:
+    from bench.runs.about import RunInfo
     from bench.suites.paper import Given, Paper
     from bench.suites.suite import Suite
     from manifests.common.console import PlainConsole
 
 DIFFERS = ("differs", "cannot be had")
+
+_NEUTRAL = frozenset(
+    {
+        *("suite", "dataset", "manifests", "cards", "model", "base_url", "header", "stream"),
+        *("judge_model", "judge_base_url", "judge_header", "embedding_model", "embedding_url"),
+        *("upstream", "mode", "snapshot", "market", "gateway", "reading", "seed", "as_json"),
+        *("out", "resume", "failed_too", "accept_changes", "concurrency", "starts_per_s"),
+        *("engine", "players", "dashboard", "only_plan"),
+        *(f"simulated_{name}" for name in ("seed", "now", "latency_s", "hang_rate")),
+    }
+)
+"""Options that a paper does not set, or that its settings tell of."""
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -30,38 +45,40 @@ DIFFERS = ("differs", "cannot be had")
 def reproduce(context: click.Context, suite: str, options: tuple[str, ...], dry_run: bool) -> None:
     """Run SUITE as its paper did, and print the paper's table with the row of this run.
 
-    OPTIONS are those of `finbench run`, such as --dataset, --model, --base-url, --judge-model and
-    --upstream. They replace the paper's, and each setting that differs is named.
+    The options are those of `finbench run`, such as --dataset, --model, --base-url, --judge-model
+    and --upstream. They replace the paper's, and each setting that differs is named.
     """
     from bench.suites import SUITES, suite_named
     from bench.suites.suite import SuiteError
     from manifests.common.console import PlainConsole
 
     try:
-        paper = suite_named(suite).paper
+        kind = suite_named(suite)
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
-    if paper is None:
-        with_paper = ", ".join(name for name, kind in SUITES.items() if kind.paper is not None)
+    if (paper := kind.paper) is None:
+        with_paper = ", ".join(name for name, one in SUITES.items() if one.paper is not None)
         raise click.UsageError(f"{suite!r} is the suite of no paper; there are: {with_paper}")
     arguments, run_context = _arguments(context, suite, paper, options)
     with run_context:
         chosen = run_context.params
         if chosen["only_plan"]:
-            raise click.UsageError(
-                "--plan is for `finbench run`; --dry-run tells what this would do"
-            )
+            raise click.UsageError("--plan is for `finbench run`; --dry-run tells what is done")
         loaded = _loaded(suite, chosen["dataset"])
         given = _given(run_context, suite, paper, loaded)
         console = PlainConsole(narrowest=100, stderr=chosen["as_json"])
-        differing = [*_settings(console, paper, given), *_of_data(paper, chosen["dataset"])]
-        lacking = [*_lacking(paper, given, loaded)]
+        differing = _settings(console, paper, given)
+        lacking = [*_lacking(paper, given, kind, loaded)]
         console.print(
             f"cost, for each of {given.tasks or 'the'} tasks: {paper.cost}", soft_wrap=True
         )
         for text in lacking:
             console.print(f"lacking: {text}", soft_wrap=True)
-        console.print(f"the command: finbench run {shlex.join(arguments)}", soft_wrap=True)
+        command = shlex.join(_shown(arguments))
+        console.print(f"the command: finbench run {command}", soft_wrap=True)
+        if not lacking:
+            plan_of(run_context, SimpleNamespace(**chosen))
+            catalog_in(chosen["manifests"], chosen["cards"])
         if dry_run:
             return
         if lacking:
@@ -71,7 +88,7 @@ def reproduce(context: click.Context, suite: str, options: tuple[str, ...], dry_
         except SystemExit as ended:
             if ended.code:
                 raise
-        _tables(console, paper, Path(chosen["out"]), chosen["model"])
+        differing += _tables(console, paper, Path(chosen["out"]))
     console.print("what differs from the paper:")
     for text in differing:
         console.print(f"  {text}", soft_wrap=True)
@@ -80,25 +97,30 @@ def reproduce(context: click.Context, suite: str, options: tuple[str, ...], dry_
 def _arguments(
     context: click.Context, suite: str, paper: "Paper", options: tuple[str, ...]
 ) -> tuple[list[str], click.Context]:
-    """The arguments of `finbench run`, and its context. The user's stand last, so that they count
-    where both give an option.
+    """The arguments of `finbench run`, and its context. The user's stand last, and those of the
+    paper's that they replace are left out.
     """
     name, parent = str(context.info_name), context.parent
     theirs = run_suite.make_context(name, [suite, *options], parent=parent)
     with theirs:
-        implied = [
+        ours = [
             text
-            for option, brings in paper.implied.items()
-            if theirs.params[option] is not None
-            for text in brings
+            for replaced_by, group in paper.options.items()
+            if not any(is_given(theirs, option) for option in replaced_by)
+            for text in group
         ]
+        for option, brings in paper.implied.items():
+            if theirs.params[option] is not None and not any(one in options for one in brings):
+                ours += brings
         loaded = _loaded(suite, theirs.params["dataset"])
-    if paper.repeats > 1 and loaded is not None:
-        implied += ["--episodes", str(paper.repeats * len(loaded.tasks))]
-    folder = Path("runs") / f"{suite}-reproduced-{time.strftime('%Y%m%d-%H%M%S')}"
+        if theirs.params["out"] is None and theirs.params["resume"]:
+            raise click.UsageError("--resume wants --out RUN_DIR")
+    if paper.repeats > 1 and loaded is not None and not is_given(theirs, "episodes"):
+        ours += ["--episodes", str(paper.repeats * len(loaded.tasks))]
     if theirs.params["out"] is None:
-        implied += ["--out", str(folder)]
-    arguments = [suite, *paper.options, *implied, *options]
+        folder = Path("runs") / f"{suite}-reproduced-{time.strftime('%Y%m%d-%H%M%S')}"
+        ours += ["--out", str(folder)]
+    arguments = [suite, *ours, *options]
     return arguments, run_suite.make_context(name, [*arguments], parent=parent)
 
 
@@ -118,14 +140,65 @@ def _loaded(name: str, dataset: Path | None) -> "Suite | None":
 def _given(context: click.Context, suite: str, paper: "Paper", loaded: "Suite | None") -> "Given":
     from bench.suites.paper import Given
 
-    alone = run_suite.make_context("run", [suite, *paper.options])
+    texts = [text for group in paper.options.values() for text in group]
+    alone = run_suite.make_context("run", [suite, *texts])
+    if paper.repeats > 1 and loaded is not None:
+        alone.params["episodes"] = paper.repeats * len(loaded.tasks)
     changed = {
-        name: value
-        for name, value in context.params.items()
-        if is_given(alone, name) and value != alone.params[name]
+        str(option.name): _typed(option.opts[0], context.params[str(option.name)])
+        for option in run_suite.params
+        if option.name not in _NEUTRAL
+        and is_given(context, str(option.name))
+        and context.params[str(option.name)] != alone.params[str(option.name)]
     }
     tasks, notes = (len(loaded.tasks), loaded.notes) if loaded else (0, ())
-    return Given(context.params, changed, tasks, notes)
+    return Given(context.params, changed, suite, tasks, notes)
+
+
+def _typed(flag: str, value: Any) -> str:
+    """An option as the user typed it, without secrets."""
+    if value is True:
+        return flag
+    values = value if isinstance(value, tuple) else (value,)
+    return " ".join(word for one in values for word in _shown([flag, _text(one)]))
+
+
+def _text(value: Any) -> str:
+    import orjson
+
+    return orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
+
+
+def _shown(arguments: list[str]) -> list[str]:
+    """Arguments without what may be a secret in them."""
+    import orjson
+
+    from gateway.pipeline.bind import REDACTED, masked
+
+    shown = list[str]()
+    before = ""
+    for word in arguments:
+        is_flag = word.startswith("--")
+        flag, is_joined, value = word.partition("=") if is_flag else (before, "", word)
+        if flag.endswith("-url") or flag == "--gateway":
+            value = re.sub(r"//[^/@]*@", f"//{REDACTED}@", value)
+            value = re.sub(r"[?#].*", f"?{REDACTED}", value)
+        elif flag.endswith("body"):
+            try:
+                value = orjson.dumps(masked(orjson.loads(value))).decode()
+            except (orjson.JSONDecodeError, AttributeError):
+                value = REDACTED if value else ""
+        elif flag in ("--agent-option", "--environment") and "=" in value:
+            name, _, text = value.partition("=")
+            value = f"{name}={masked({name: text})[name]}"
+        elif flag.endswith("header") and value and not re.fullmatch(r"[\w-]+=[A-Z_0-9]+", value):
+            value = f"{value.partition('=')[0]}={REDACTED}"
+        if is_flag:
+            shown.append(f"{flag}={value}" if is_joined else word)
+        else:
+            shown.append(value)
+        before = word if is_flag and not is_joined else ""
+    return shown
 
 
 def _settings(console: "PlainConsole", paper: "Paper", given: "Given") -> list[str]:
@@ -133,36 +206,46 @@ def _settings(console: "PlainConsole", paper: "Paper", given: "Given") -> list[s
     from rich.box import SIMPLE
     from rich.table import Table
 
+    rows = [(setting.name, setting.paper, setting.told(given)) for setting in paper.settings]
+    told = {name for setting in paper.settings for name in setting.options}
+    told |= {"episodes", "retrieval", "top_k", "environment"} if given.tasks else set()
+    for name, text in given.changed.items():
+        if name not in told or (name in ("top_k", "retrieval") and paper.repository):
+            flag, _, value = text.partition(" ")
+            rows.append((flag, "not given", f"differs: {value or 'given'}"))
     table = Table("setting", "the paper", "this run", title=f"{paper.title}, {paper.source}")
     table.box = SIMPLE
-    found = []
-    for setting in paper.settings:
-        here = setting.told(given)
-        table.add_row(setting.name, setting.paper, here)
-        if here.startswith(DIFFERS):
-            found.append(f"{setting.name}: {here}")
+    for row in rows:
+        table.add_row(*row)
     console.print(table)
     console.print(f"the authors' program: {paper.program}", soft_wrap=True)
+    always = [*_of_data(paper, given["dataset"]), *paper.differences]
     console.print("and always:")
-    for text in paper.differences:
+    for text in always:
         console.print(f"  {text}", soft_wrap=True)
-    return [*found, *paper.differences]
+    return [*(f"{name}: {here}" for name, _, here in rows if here.startswith(DIFFERS)), *always]
 
 
 def _of_data(paper: "Paper", dataset: Path | None) -> list[str]:
     """How the data differ from the published files."""
     if paper.repository is None or dataset is None:
         return []
-    return [f"data: {text}" for text in paper.repository.differences(dataset)]
+    try:
+        return [f"data: {text}" for text in paper.repository.differences(dataset)]
+    except OSError as error:
+        raise click.UsageError(f"--dataset: {error.filename}: {error.strerror}") from error
 
 
-def _lacking(paper: "Paper", given: "Given", loaded: "Suite | None") -> Iterator[str]:
+def _lacking(
+    paper: "Paper", given: "Given", kind: "type[Suite]", loaded: "Suite | None"
+) -> Iterator[str]:
     """What this run wants and has not, or has in another form, and how to get it."""
     from bench.environment import JUDGE_KEY, MODEL_KEY
     from bench.models.settings import key_for
 
     for option, what in paper.wanted.items():
         is_other = option.startswith("judge") and "judge" in given.changed
+        is_other |= option in ("model", "base_url") and "agent" in given.changed
         if given[option] is None and not is_other and not (option == "dataset" and loaded):
             text = f"--{option.replace('_', '-')}, {what}"
             if option == "dataset" and paper.repository is not None:
@@ -172,7 +255,7 @@ def _lacking(paper: "Paper", given: "Given", loaded: "Suite | None") -> Iterator
     if embedding is not None and find_spec("sentence_transformers") is None:
         yield "--embedding-url, or sentence-transformers: pip install 'finport[dense]'"
     is_live = given["upstream"] != "simulated" and given["mode"] != "offline"
-    calls_tools = loaded is None or not (loaded.is_recorded or loaded.offers_tools)
+    calls_tools = not (kind.is_recorded or kind.overrides("offered"))
     if is_live and calls_tools and given["gateway"] == "embedded":
         if find_spec("akshare") is None:
             yield "AkShare: pip install 'finport[akshare]' (or --upstream simulated)"
@@ -185,28 +268,45 @@ def _lacking(paper: "Paper", given: "Given", loaded: "Suite | None") -> Iterator
             yield f"{names[0]}, the key of --{option.replace('_', '-')}"
 
 
-def _tables(console: "PlainConsole", paper: "Paper", folder: Path, model: str | None) -> None:
+def _tables(console: "PlainConsole", paper: "Paper", folder: Path) -> list[str]:
+    """Print the paper's tables with a row of the run. Returns what is to be known of that row."""
     import orjson
     from rich.box import SIMPLE
     from rich.table import Table
 
+    from bench.runs.about import RunInfo, simulated
+
     metrics: dict[str, Any] = orjson.loads((folder / "metrics.json").read_bytes())
+    about = RunInfo.read(folder)
+    who = about.agent if about.agent_is_simulated or not about.model else about.model
     for table in paper.tables:
         shown = Table(title=f"{paper.title}: {table.title}", box=SIMPLE, caption=table.note)
         shown.add_column(overflow="fold")
         for column in table.columns:
             shown.add_column(column.head, justify="right", no_wrap=True)
-        by_head = {
-            name: {column.head: column.of(metrics) for column in columns}
-            for name, columns in table.baselines.items()
+        own = {
+            **table.baselines,
+            f"this run: {who}": table.columns,
         }
-        by_head[f"this run: {model}"] = {one.head: one.of(metrics) for one in table.columns}
         heads = [column.head for column in table.columns]
-        rows = {
-            **table.rows,
-            **{name: [row.get(head) for head in heads] for name, row in by_head.items()},
-        }
+        rows = dict(table.rows)
+        for name, columns in own.items():
+            found = {column.head: column.of(metrics) for column in columns}
+            rows[name] = [found.get(head) for head in heads]
         for name, figures in rows.items():
             texts = ("-" if one is None else f"{one:.{table.digits}f}" for one in figures)
-            shown.add_row(name, *texts, style="bold" if name in by_head else "")
+            shown.add_row(name, *texts, style="bold" if name in own else "")
         console.print(shown)
+    return [*_of_run(about, metrics), *simulated(about)]
+
+
+def _of_run(about: "RunInfo", metrics: dict[str, Any]) -> Iterator[str]:
+    for ending, number in metrics.get("usage", {}).get("endings", {}).items():
+        if ending != "answer" and number:
+            whole = metrics["episodes"]
+            yield f"{number} of {whole} episodes ended by {ending}, and count as failed"
+    for name in ("invalid", "invalid_tools"):
+        if number := metrics.get(name):
+            yield f"{number} answers of the judge were no scores, so its figures are over fewer"
+    if about.failed_judgements:
+        yield f"{about.failed_judgements} episodes have no judgement"

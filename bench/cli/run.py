@@ -203,7 +203,7 @@ def run_suite(context: click.Context, /, **options: Any) -> None:
         raise click.UsageError("--players and --dashboard are for --engine ray only")
     if {"@", "?", "#"}.intersection(given.gateway):  # the URL is written to `run.json`
         raise click.UsageError("--gateway wants a URL without credentials or query")
-    plan = _plan_of(context, given)
+    plan = plan_of(context, given)
     of_gateway = {name: options[name] for name in _OF_GATEWAY}
     flags = [_flag(name) for name in sorted(of_gateway) if of_gateway[name] is not None]
     if given.gateway != "embedded" and flags:
@@ -252,7 +252,7 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
+def plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
     """The plan from the options; a usage error for one that does not fit the others."""
     from bench.agents.declaration import AgentSettingsError
     from bench.agents.registry import TOP_K

@@ -48,7 +48,13 @@ COMPARABLE = (
         "environment",
     ),
     *("catalog_revision", "finport", "own_code", "upstream", "mode", "snapshot"),
-    *("simulated_seed", "simulated_latency_s", "simulated_failure_rate", "simulated_hang_rate"),
+    *(
+        "simulated_seed",
+        "simulated_now",
+        "simulated_latency_s",
+        "simulated_failure_rate",
+        "simulated_hang_rate",
+    ),
 )
 """Fields of `run.json` that must be equal in two parts of one run."""
 
@@ -281,11 +287,15 @@ def differences(before: RunInfo, now: RunInfo) -> list[str]:
     ]
 
 
+_WHOLE = frozenset({"body", "headers", "judge_body", "judge_headers"})
+"""Settings that differ also by what they lack."""
+
+
 def _flat(about: dict[str, Any]) -> dict[str, Any]:
     """Nested settings as single ones: `limits.rounds`, not `limits`."""
     flat: dict[str, Any] = {}
     for name, value in about.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and name not in _WHOLE:
             flat |= {f"{name}.{part}": of_part for part, of_part in value.items()}
         else:
             flat[name] = value

@@ -326,6 +326,7 @@ async def upstream_of(
     if settings.upstream == "simulated":
         names = ("seed", "latency_s", "failure_rate", "hang_rate")
         about |= {f"simulated_{n}": getattr(settings, f"simulated_{n}") for n in names}
+        about["simulated_now"] = settings.simulated_now.isoformat()
     return about
 
 

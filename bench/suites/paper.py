@@ -12,6 +12,12 @@ from typing import Any
 from urllib.parse import quote
 
 AS_PAPER = "as the paper"
+NO_DATA = "cannot be had: without --dataset"
+DECODING = (
+    *("body", "temperature", "top_p", "max_tokens", "max_completion_tokens"),
+    "reasoning_effort",
+)
+"""The options that say how a model decodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +45,35 @@ class Repository:
 
     def differences(self, given: Path) -> list[str]:
         """What differs between the published data and those at `given`, a clone, a folder of it or
-        a file: a sentence for each file. It reads them.
+        a file, under any names: a sentence for each published file. It reads them. Raises
+        `OSError`.
         """
         found = []
+        every = [given] if given.is_file() else sorted(given.rglob("*.json*"))[:MOST_FILES]
+        blobs = {blob_of(one.read_bytes()) for one in every if one.is_file()}
         for file in self.files:
-            if not file.is_data:
+            if not file.is_data or file.blob in blobs:
                 continue
-            place = next((one for one in places(given, file) if one.is_file()), None)
-            if place is None:
-                found.append(f"{file.path} is not in {given}")
-            elif not file.blob:
-                found.append(f"{place} is not compared: no checksum of {file.path} is known here")
-            elif blob_of(place.read_bytes()) != file.blob:
-                found.append(f"{place} is not the published {file.path} (git blob {file.blob})")
+            if not file.blob:
+                found.append(
+                    f"not compared: no checksum of the published {file.path} is known here"
+                )
+            else:
+                text = f"the published {file.path} (git blob {file.blob}) is not in {given}"
+                is_there = any(one.is_file() for one in places(given, file))
+                found.append(f"{text}; a file of this name has other content" if is_there else text)
         return found
+
+
+MOST_FILES = 200
+"""The files of a dataset that are compared with the published ones."""
 
 
 def places(given: Path, file: DataFile) -> Iterator[Path]:
     """Where a published file may be at what a user has: a clone, a folder of it, or the file."""
     name = Path(file.path).name
     if given.is_file():
-        yield from (given,) if given.name == name or given.suffix == Path(name).suffix else ()
+        yield from (given,) if given.name == name else ()
         return
     yield given / file.path
     yield given / file.path.partition("/")[2]
@@ -79,8 +93,9 @@ class Given:
     """
 
     options: Mapping[str, Any]
-    changed: Mapping[str, Any] = field(default_factory=dict)
-    """The options of the paper to which the user gave another value."""
+    changed: Mapping[str, str] = field(default_factory=dict)
+    """What the user gave in place of the paper's, by the name of the option, as it is typed."""
+    suite: str = ""
     tasks: int = 0
     notes: Sequence[str] = ()
 
@@ -89,9 +104,11 @@ class Given:
 
     def named(self, option: str, name: str) -> str:
         """The value of `name` in a repeatable option NAME=VALUE, or nothing."""
-        texts = self.options.get(option) or ()
-        values: dict[str, str] = dict(text.partition("=")[::2] for text in texts)
-        return values.get(name, "")
+        return self.pairs(option).get(name, "")
+
+    def pairs(self, option: str) -> dict[str, str]:
+        """The values of a repeatable option NAME=VALUE."""
+        return dict(text.partition("=")[::2] for text in self.options.get(option) or ())
 
 
 Here = Callable[[Given], str]
@@ -110,13 +127,9 @@ class Setting:
     options: Sequence[str] = ()
 
     def told(self, given: Given) -> str:
-        flags = [
-            f"--{name.replace('_', '-')} {given.changed[name]}"
-            for name in self.options
-            if name in given.changed
-        ]
-        if flags:
-            return f"differs: {', '.join(flags)}"
+        typed = [given.changed[name] for name in self.options if name in given.changed]
+        if typed:
+            return f"differs: {', '.join(typed)}"
         return self.here if isinstance(self.here, str) else self.here(given)
 
 
@@ -153,9 +166,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A suite's paper. `options` are those of `finbench run` by which a run is like it, `implied`
-    further ones that an option of the user's brings with it, and `wanted` the options that the user
-    must give, each with what it is for. `cost` is what a run asks of models, in words.
+    """A suite's paper. `options` are those of `finbench run` by which a run is like it: each group
+    of them stands under the options of the user's that replace it. `implied` are further ones that
+    an option of the user's brings with it, and `wanted` the options that the user must give, each
+    with what it is for. `cost` is what a run asks of models, in words.
     """
 
     title: str
@@ -163,7 +177,7 @@ class Paper:
     program: str
     settings: Sequence[Setting]
     tables: Sequence[Table]
-    options: Sequence[str]
+    options: Mapping[tuple[str, ...], Sequence[str]]
     wanted: Mapping[str, str]
     cost: str
     implied: Mapping[str, Sequence[str]] = field(default_factory=dict)

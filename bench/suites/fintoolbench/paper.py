@@ -2,7 +2,18 @@
 
 from typing import Final
 
-from bench.suites.paper import AS_PAPER, Column, DataFile, Given, Paper, Repository, Setting, Table
+from bench.suites.paper import (
+    AS_PAPER,
+    DECODING,
+    NO_DATA,
+    Column,
+    DataFile,
+    Given,
+    Paper,
+    Repository,
+    Setting,
+    Table,
+)
 
 QUESTIONS, TOOLS = 295, 760
 
@@ -34,9 +45,11 @@ CER compare with our `_text` variants.
 
 
 def _questions(given: Given) -> str:
+    if given["episodes"] not in (None, QUESTIONS):
+        return f"differs: {given['episodes']} episodes"
     if given.tasks == QUESTIONS:
         return "; ".join((AS_PAPER, *given.notes))
-    return f"differs: {given.tasks or 'no'} questions"
+    return f"differs: {given.tasks} questions" if given.tasks else NO_DATA
 
 
 def _upstream(given: Given) -> str:
@@ -62,10 +75,17 @@ def _cards(given: Given) -> str:
     return "differs: our descriptions and schemas; --manifests FILE shows theirs"
 
 
+def _reading(given: Given) -> str:
+    if given["reading"] == "paper":
+        return "as the paper in its table, which is by the program; --reading is for metrics above"
+    return AS_PAPER
+
+
 def _judge(given: Given) -> str:
     if "gpt-5.1" in str(given["judge_model"]).lower():
         return AS_PAPER
-    return f"differs: {given['judge_model'] or given['model'] or 'another model'}, 3 repeats"
+    model = given["judge_model"] or given["model"] or "another model"
+    return f"differs: {model}, {given['judge_repeats']} repeats"
 
 
 PAPER: Final = Paper(
@@ -87,24 +107,25 @@ PAPER: Final = Paper(
         Setting(
             "agent",
             "plan, call, answer, with the tags of tools in the prompt",
-            options=("agent", "agent_options"),
+            options=("agent", "agent_options", "no_inject", "hard_filter"),
         ),
         Setting(
             "rounds",
             "at most 5, each with several calls; then a final answer without tools",
-            options=("max_rounds",),
+            options=("max_rounds", "max_calls"),
         ),
         Setting("calls", "60 s each, up to 2 retries, cached"),
         Setting(
             "long outputs",
             "from 500 characters on reduced by Qwen3-8B to what the question needs",
             "differs: reduced by the planner's own model",
+            ("max_output_chars", "max_output_tokens"),
         ),
         Setting("an empty answer", "asked for once more without tools"),
         Setting(
             "decoding",
             "temperature 0.8, top_p 0.7, 500 tokens (program)",
-            options=("body", "temperature"),
+            options=DECODING,
         ),
         Setting(
             "judge",
@@ -123,9 +144,7 @@ PAPER: Final = Paper(
             "words in the output, in the last round; an error of the episode",
             "as the paper in its table; TESR and CER in metrics.json are by typed outcomes",
         ),
-        Setting(
-            "mismatches", "tools of the last round (program); any call (text): --reading paper"
-        ),
+        Setting("mismatches", "tools of the last round (program); any call (text)", _reading),
     ),
     tables=(
         Table(
@@ -134,11 +153,14 @@ PAPER: Final = Paper(
             ROWS,
         ),
     ),
-    options=(
-        *("--agent", "fatr", "--agent-option", "reduce=true", "--max-rounds", "5"),
-        *("--body", '{"temperature": 0.8, "top_p": 0.7, "max_tokens": 500}', "--judge", "llm"),
-        *("--judge-protocol", "authors", "--judge-repeats", "3", "--top-k", "20"),
-    ),
+    options={
+        ("agent",): ("--agent", "fatr", "--agent-option", "reduce=true"),
+        ("max_rounds",): ("--max-rounds", "5"),
+        ("agent", *DECODING): ("--body", '{"temperature": 0.8, "top_p": 0.7, "max_tokens": 500}'),
+        ("judge",): ("--judge", "llm"),
+        ("judge", "judge_protocol"): ("--judge-protocol", "authors"),
+        ("judge", "judge_repeats"): ("--judge-repeats", "3"),
+    },
     wanted={
         "dataset": "the question file",
         "model": "the planner",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bench.suites.paper import Column, Given, Paper, Setting, Table
+from bench.suites.paper import DECODING, Column, Given, Paper, Setting, Table
 
 _HEADS: Final = {
     "ToolCallingF1": "F1",
@@ -18,12 +18,30 @@ _HEADS: Final = {
 
 
 def _tasks(given: Given) -> str:
-    return f"cannot be had: they are not public; {given.tasks} tasks of the dataset given"
+    if not given.tasks:
+        return "cannot be had: they are not public; --dataset names others"
+    number = given["episodes"] or given.tasks
+    return f"cannot be had: they are not public; {number} episodes of {given.tasks} others"
+
+
+def _offered(given: Given) -> str:
+    if given["retrieval"] == "gold" or (given["top_k"] == 0 and given["retrieval"] is None):
+        return "cannot be had: not stated; here the labelled tools"
+    if given["retrieval"] == "all":
+        return "cannot be had: not stated; here all tools"
+    number = 20 if given["top_k"] is None else given["top_k"]
+    text = f"cannot be had: not stated; here {number} retrieved ones"
+    return f"{text}, and ToolCallingF1_ceiling is the best F1 that they allow"
+
+
+def _rubrics(given: Given) -> str:
+    each = "a request for each axis" if given["judge_protocol"] == "authors" else "one request"
+    return f"differs: the rubrics are in our words, {each}"
 
 
 def _judge(given: Given) -> str:
     if given["judge_model"]:
-        return f"differs: {given['judge_model']}, the median of 3 repeats"
+        return f"differs: {given['judge_model']}, the median of {given['judge_repeats']} repeats"
     return "differs: no judge, so that only the computed metrics are there"
 
 
@@ -37,24 +55,27 @@ PAPER: Final = Paper(
         Setting(
             "offered tools",
             "not stated",
-            lambda given: (
-                "cannot be had: not stated; here the labelled tools"
-                if given["retrieval"] == "gold"
-                else "cannot be had: not stated; here 20 retrieved ones, and ToolCallingF1_ceiling "
-                "is the best F1 that they allow"
-            ),
+            _offered,
         ),
         Setting("metrics", "nine, on four axes; four computed, from 0 to 1"),
         Setting(
             "judged metrics",
             "from 1 to 5 by rubrics",
-            "differs: the rubrics are in our words, a request for each axis",
+            _rubrics,
         ),
-        Setting("judge", "a model", _judge),
+        Setting("agent", "function calling", options=("agent", "agent_options", "no_inject")),
+        Setting(
+            "decoding",
+            "not stated",
+            "cannot be had: here the model's defaults",
+            DECODING,
+        ),
+        Setting("judge", "a model", _judge, ("judge",)),
         Setting(
             "limits",
             "long-horizon, not stated",
             "cannot be had: here 30 rounds, 200 calls, 30 minutes",
+            ("max_rounds", "max_calls", "max_wall_s"),
         ),
     ),
     tables=(
@@ -69,13 +90,17 @@ PAPER: Final = Paper(
             note="from the paper's text, over its own 800 tasks; its table is not at hand",
         ),
     ),
-    options=("--agent", "llm", "--judge", "llm", "--judge-protocol", "authors"),
+    options={
+        ("agent",): ("--agent", "llm"),
+        ("judge",): ("--judge", "llm"),
+        ("judge", "judge_protocol"): ("--judge-protocol", "authors"),
+    },
     wanted={
         "dataset": "queries with gold trajectories",
         "model": "the model",
         "base_url": "its endpoint",
         "judge_model": "the judge",
     },
-    cost="as many requests to the model as the trajectory has rounds, and 9 to the judge",
+    cost="a request to the model for each round of the trajectory, and 9 to the judge",
     differences=("the paper's human labels are not public: finbench agreement compares your own",),
 )

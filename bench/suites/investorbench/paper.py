@@ -6,7 +6,17 @@ and ETH was computed anew from the public files, and agrees.
 
 from typing import Final
 
-from bench.suites.paper import AS_PAPER, Column, DataFile, Given, Paper, Repository, Setting, Table
+from bench.suites.paper import (
+    AS_PAPER,
+    DECODING,
+    Column,
+    DataFile,
+    Given,
+    Paper,
+    Repository,
+    Setting,
+    Table,
+)
 
 REPEATS = 5
 
@@ -45,6 +55,17 @@ def _embeddings(given: Given) -> str:
     return f"differs: {model or 'BM25, without --embedding-model'}"
 
 
+def _windows(given: Given) -> str:
+    others = [f"{n}={v}" for n, v in given.pairs("environment").items() if n != "hindsight"]
+    return f"differs: {', '.join(others)}" if others else AS_PAPER
+
+
+def _repeats(given: Given) -> str:
+    if given["episodes"] in (None, REPEATS * given.tasks):
+        return AS_PAPER
+    return f"differs: {given['episodes']} episodes of {given.tasks} tasks"
+
+
 def _reflections(given: Given) -> str:
     return AS_PAPER if given["embedding_model"] else "differs: the cosine is over words"
 
@@ -57,12 +78,12 @@ PAPER: Final = Paper(
         Setting("stocks", "seven", "cannot be had: five are public, HON, JNJ, MSFT, NFLX and UVV"),
         Setting("crypto", "BTC and ETH, each with a window of its own"),
         Setting("ETF", "SPY with NIFTY's headlines", "cannot be had: its series is not public"),
-        Setting("windows", "warm-up and test as published; only test days count"),
+        Setting("windows", "warm-up and test as published; only test days count", _windows),
         Setting("decision", "buy, sell or hold once a day, from the day's price to the next one"),
         Setting(
             "agent",
             "FinMem: four layers of memory, 5 memories of each, reflections",
-            options=("agent",),
+            options=("agent", "max_rounds", "max_calls", "max_wall_s"),
         ),
         Setting(
             "profile of the asset",
@@ -89,21 +110,13 @@ PAPER: Final = Paper(
             "quarterly and annual reports enter memory (paper); the program stores news only",
             "as the paper's text",
         ),
-        Setting("temperature", "0.6", options=("temperature",)),
+        Setting("temperature", "0.6", options=DECODING),
         Setting(
             "form of answers",
             "1,000 tokens, JSON by guided decoding",
             "differs: JSON is asked for, an answer that is none holds",
         ),
-        Setting(
-            "repeats",
-            "5, of which the median counts",
-            lambda given: (
-                AS_PAPER
-                if given["episodes"] == REPEATS * given.tasks
-                else f"differs: {given['episodes']} episodes of {given.tasks} tasks"
-            ),
-        ),
+        Setting("repeats", "5, of which the median counts", _repeats),
         Setting("baseline", "Buy & Hold; equal weights for several assets"),
         Setting(
             "portfolio",
@@ -167,9 +180,12 @@ PAPER: Final = Paper(
             note=_NOTE,
         ),
     ),
-    options=("--agent", "finmem", "--temperature", "0.6"),
+    options={
+        ("agent",): ("--agent", "finmem"),
+        ("agent", *DECODING): ("--temperature", "0.6"),
+    },
     wanted={"dataset": "the data folder", "model": "the model", "base_url": "its endpoint"},
-    cost="5 repeats of 150 to 270 days, a request a day: some 9,000 for the public files",
+    cost="5 repeats of 150 to 270 days, a request a day: some 14,000 for the public files",
     repeats=REPEATS,
     repository=REPOSITORY,
     differences=(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.analysis.agreement import cohens_kappa, krippendorffs_alpha
+from bench.analysis.agreement import cohens_kappa, krippendorffs_alpha, weighted_kappa
 from bench.record import Judgement
 from tests.support.commands import finbench
 from tests.support.records import episode, made
@@ -84,3 +84,28 @@ def test_labels_that_can_not_be_read_are_named(text: str, said: str) -> None:
     Path("labels.jsonl").write_text(text)
     done = finbench("agreement", "labels.jsonl")
     assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+
+
+def test_labels_that_can_not_be_compared_are_an_error(tmp_path: Path) -> None:
+    whole = {"id": "a.0", "metric": "m", "rater": "r", "score": 1}
+    file = tmp_path / "labels.jsonl"
+    for text, why in (
+        (f"{json.dumps(whole)}\n{json.dumps(whole)[:-4]}", "the last line is incomplete"),
+        ("\n".join(json.dumps({**whole, "rater": f"r{n}"}) for n in range(51)), "over 50 raters"),
+    ):
+        file.write_text(text)
+        done = finbench("agreement", str(file))
+        assert done.returncode == 1
+        assert why in done.stderr
+    file.write_text(json.dumps(whole) + "\n")
+    write_run(tmp_path / "run", [episode()])
+    done = finbench("agreement", str(file), "--run", str(tmp_path / "run"))
+    assert done.returncode == 1
+    assert "nothing in common with the labels" in done.stderr
+
+
+def test_many_different_scores_take_no_time() -> None:
+    pairs = [(n / 7, (n * 31 % 20_000) / 7) for n in range(20_000)]
+    kappa = weighted_kappa(pairs)
+    assert kappa is not None
+    assert abs(kappa) < 0.05

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from bench.models.simulated import MODEL, SimulatedModel
+from bench.models.simulated import MODEL, ModelFaults, SimulatedModel
 from bench.suites import SUITES, load_suite
 from bench.suites.finova.suite import Finova
 from bench.suites.paper import DataFile, Given, blob_of
@@ -40,9 +40,12 @@ def write_questions() -> None:
     Path(QUESTIONS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
-async def reproduced(catalog: Catalog, suite: str, *options: str) -> Any:
+async def reproduced(
+    catalog: Catalog, suite: str, *options: str, faults: ModelFaults | None = None
+) -> Any:
     name = suite if suite in ("finova-sample", "fintrace-sample") else "starter"
-    async with SimulatedModel.open(load_suite(name).tasks, catalog) as model:
+    wrong = faults or ModelFaults()
+    async with SimulatedModel.open(load_suite(name).tasks, catalog, faults=wrong) as model:
         asked = ("--model", MODEL, "--base-url", model.base_url, "--out", "run")
         command = partial(finbench, "reproduce", suite, *asked, *options)
         return await to_thread.run_sync(command)
@@ -91,7 +94,81 @@ async def test_an_option_of_the_users_differs_and_is_named(catalog: Catalog) -> 
     done = await reproduced(catalog, "fintoolbench", "--dataset", QUESTIONS, *judged)
     assert done.returncode == 0, done.stderr
     assert "judge: differs: --judge-repeats 1" in done.stdout
-    assert "--judge-repeats 3" in done.stdout
+    assert "--judge-repeats 3" not in done.stdout
+    assert "the judge is simulated" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("suite", "options", "wanted"),
+    [
+        ("fintrace-sample", "--top-k 3", "here 3 retrieved ones"),
+        ("fintrace-sample", "--top-k 0", "here the labelled tools"),
+        ("fintrace-sample", "--retrieval all", "here all tools"),
+        ("fintrace-sample", "--judge-protocol joint", "in our words, one request"),
+        ("fintrace-sample", "--judge-repeats 1", "the median of 1 repeats"),
+        ("fintrace-sample", "--max-rounds 1", "differs: --max-rounds 1"),
+        ("fintrace-sample", "--judge none", "differs: --judge none"),
+        ("finova-sample", "--temperature 0", "differs: --temperature 0.0"),
+        ("finova-sample", "--episodes 10", "differs: 10 episodes"),
+        ("finova-sample", "--agent fatr", "differs: --agent fatr"),
+        ("finova-sample", "--max-wall-s 5", "--max-wall-s not given differs: 5.0"),
+        ("fintoolbench", "--no-inject", "differs: --no-inject"),
+        ("fintoolbench", "--max-calls 2", "differs: --max-calls 2"),
+        ("fintoolbench", "--retrieval gold", "differs: --retrieval gold"),
+        ("fintoolbench", "--max-tokens 9", "differs: --max-tokens 9"),
+        ("fintoolbench", "--agent llm", "differs: --agent llm"),
+        ("fintoolbench", "--judge rules", "differs: --judge rules"),
+        ("fintoolbench", "--episodes 1", "differs: 1 episodes"),
+        ("fintoolbench", "--reading paper", "its table, which is by the program"),
+        ("fintoolbench", "--max-output-chars 500", "differs: --max-output-chars 500"),
+        ("investorbench", "--environment cost_bp=50", "differs: cost_bp=50"),
+        ("investorbench", "--environment hindsight=true", "the position follows it as the paper"),
+        ("investorbench", '--body {"temperature":1}', "differs: --body"),
+        ("investorbench", "--agent momentum", "differs: --agent momentum"),
+    ],
+)
+def test_what_differs_is_said_before_anything_is_run(
+    suite: str, options: str, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")  # so that no text is broken into lines
+    write_questions()
+    write_market(Path("market"), ("AAA",))
+    data = {"fintoolbench": QUESTIONS, "investorbench": "market"}.get(suite)
+    dataset = ("--dataset", data) if data else ()
+    keeps_judge = "--judge " not in options and suite in ("fintoolbench", "fintrace-sample")
+    judge = ("--judge-model", "other") if keeps_judge else ()
+    model = ("--model", "m", "--base-url", "http://127.0.0.1:1/v1")
+    asked = (*dataset, *judge, *(() if "momentum" in options else model), *options.split(" ", 1))
+    done = finbench("reproduce", suite, *asked, "--upstream", "simulated", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert wanted in " ".join(done.stdout.split())
+    assert "lacking" not in done.stdout
+    assert not Path("runs").exists()
+
+
+def test_secrets_are_not_printed() -> None:
+    secret = "planted-0123456789"  # noqa: S105 - it opens nothing
+    given = (
+        *("--model", "m", f"--base-url=http://user:{secret}@127.0.0.1:1/v1?api_key={secret}"),
+        *("--body", json.dumps({"api_key": secret}), "--header", f"X-Key={secret}"),
+    )
+    done = finbench("reproduce", "finova-sample", *given, "--dry-run")
+    assert "the command: finbench run finova-sample" in done.stdout
+    assert secret not in done.stdout
+
+
+async def test_failures_are_named_beside_the_table(catalog: Catalog) -> None:
+    done = await reproduced(catalog, "finova-sample", faults=ModelFaults(garbage=0.7))
+    assert done.returncode == 0
+    assert "of 24 episodes ended by model_error, and count as failed" in done.stdout
+
+
+async def test_another_temperature_is_another_run(catalog: Catalog) -> None:
+    first = await reproduced(catalog, "finova-sample", "--episodes", "3")
+    assert first.returncode == 0
+    again = await reproduced(catalog, "finova-sample", "--resume", "--temperature", "0.1")
+    assert again.returncode == 1
+    assert "body was {} and is {'temperature': 0.1}" in again.stderr
 
 
 def test_a_dry_run_tells_what_lacks_and_a_run_refuses() -> None:
@@ -153,6 +230,32 @@ def test_data_are_taken_from_a_clone_checked_and_put_in_place() -> None:
     assert done.stdout.strip() == "data/fintoolbench"
     assert "no checksum is known here" in done.stderr
     assert Path("data/fintoolbench/tools/tools_all_annotated.jsonl").read_text() == "{}\n"
+
+
+def test_what_is_in_its_place_is_never_replaced_unasked() -> None:
+    Path("questions.jsonl").write_text("{}\n")
+    one = finbench("fetch", "fintoolbench", "--from", "questions.jsonl")
+    assert one.returncode == 1
+    assert one.stderr.count("it is not in questions.jsonl") == 2, "it has neither name"
+    named = Path("select_data_real_remove_duplicates.jsonl")
+    named.write_text("no JSON")
+    wrong = finbench("fetch", "fintoolbench", "--from", str(named))
+    assert "it holds no JSON" in wrong.stderr
+    place = Path("data", "investorbench", "data", "btc.json")
+    place.parent.mkdir(parents=True)
+    place.write_text("mine")
+    Path("clone", "data").mkdir(parents=True)
+    Path("clone", "data", "btc.json").write_text("{}")
+    kept = finbench("fetch", "investorbench", "--from", "clone")
+    assert kept.returncode == 1
+    assert f"{place} is there, and is not the published one; --force replaces it" in kept.stderr
+    assert place.read_text() == "mine"
+    blocked = Path("out", "data", "eth.json")
+    blocked.mkdir(parents=True)
+    Path("clone", "data", "eth.json").write_text("{}")
+    told = finbench("fetch", "investorbench", "--from", "clone", "--out", "out")
+    assert told.returncode == 1
+    assert "Traceback" not in told.stderr
 
 
 def test_where_data_are_is_listed_and_an_unreachable_address_is_said(
