@@ -93,7 +93,7 @@ def _by_values(
         if not found:
             break
         places, known = _once(after.fields[name]), _once(before.fields[name])
-        if is_even([x for x in numbers(known) if x is not None]):
+        if is_even(numbers(known)):
             continue
         pairs = [(i, places[cell]) for cell, i in known.items() if cell in places]
         for date in [*found]:
