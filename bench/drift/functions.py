@@ -13,14 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from bench.drift.columns import OTHERS, Names, columns_set
-from bench.drift.package import (
-    FunctionNode,
-    Imported,
-    Module,
-    Package,
-    Symbol,
-    absolute,
-)
+from bench.drift.package import FunctionNode, Imported, Module, Package, Symbol, imported
 from bench.drift.wheel import WheelError, read_sources
 from manifests.akshare_source import accepted_by_code
 
@@ -82,8 +75,8 @@ def read_functions(wheel: Path) -> Surface:
     """The public functions of the release in a wheel. Raises `WheelError` if that is no release of
     AkShare that can be read.
     """
-    package = Package(PACKAGE, read_sources(wheel, PACKAGE))
-    if package.root is None:
+    package = Package(PACKAGE, *read_sources(wheel, PACKAGE))
+    if PACKAGE not in package.modules:
         why = package.unread.get(f"{PACKAGE}/__init__.py", "it is missing")
         raise WheelError(f"{wheel.name}: {PACKAGE}/__init__.py: {why}")
     reader = _Reader(package)
@@ -181,7 +174,9 @@ class _Reader:
             if symbol.node is not None:
                 nodes = [*ast.walk(symbol.node)]
                 uses.hosts |= set(_hosts_in(nodes))
-                uses.imports = _imports(nodes, symbol.module)
+                folder = symbol.module.name.rpartition(".")[0]
+                statements = (node for node in nodes if isinstance(node, ast.ImportFrom))
+                uses.imports = dict(i for node in statements for i in imported(node, folder))
                 for expression in _loads(nodes):
                     used = self._named(expression, symbol.module, uses.imports)
                     if used is not None and used.node is not None:
@@ -194,9 +189,7 @@ class _Reader:
         """What of this package a name, or an attribute of a module, stands for."""
         match expression:
             case ast.Name(id=name):
-                if name in local:
-                    return self._package.imported(local[name])
-                return self._package.resolve(module, name)
+                return self._package.resolve(module, name, local.get(name))
             case ast.Attribute(value=ast.Name() as owner, attr=name):
                 found = self._named(owner, module, local)
                 if found is not None and found.node is None:
@@ -218,17 +211,6 @@ def _loads(nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:
                 if (dotted := f"{name}.{attribute}") not in seen:
                     seen.add(dotted)
                     yield part
-
-
-def _imports(nodes: Sequence[ast.AST], module: Module) -> dict[str, Imported]:
-    """What a function imports for itself, by name."""
-    folder = module.name.rpartition(".")[0]
-    return {
-        alias.asname or alias.name: Imported(absolute(part, folder), alias.name)
-        for part in nodes
-        if isinstance(part, ast.ImportFrom)
-        for alias in part.names
-    }
 
 
 def _hosts_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
