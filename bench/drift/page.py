@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from bench.drawing import CSS
 from bench.drift.history import CURVES, grouped, release_row
 from bench.drift.picture import of_releases
 from bench.html import environment, policy
@@ -31,7 +32,7 @@ def page(content: Mapping[str, Any]) -> str:
         ],
         releases=[release_row(row) for row in content["releases"]],
         missing=_missing(content),
-        curve=Markup(of_releases(content)) if several else None,  # noqa: S704 - written by us
+        curve=of_releases(content) if several else None,
         survival=[*_survival(content)],
         findings=_findings(content, catalogued=True),
         others=_findings(content, catalogued=False),
@@ -42,7 +43,7 @@ def rendered(template: str, **values: Any) -> str:
     """A page about drift: a template, with the style and the macros that the pages share."""
     own, shared = files("bench.drift"), files("gateway.api") / "static"
     parts = (shared / "palette.css", files("bench.report") / "report.css", own / "drift.css")
-    css = Markup("".join(part.read_text(encoding="utf-8") for part in parts))  # noqa: S704 - ours
+    css = Markup("".join(p.read_text(encoding="utf-8") for p in parts) + CSS)  # noqa: S704 - ours
     text = "".join((own / n).read_text(encoding="utf-8") for n in ("macros.html.j2", template))
     return plain(environment().from_string(text).render(policy=policy(css), css=css, **values))
 
