@@ -60,7 +60,7 @@ def diff(
     page also shows what changed from each to the next.
     """
     from bench.drift.snapshots.compare import series
-    from bench.drift.snapshots.markdown import markdown as as_markdown
+    from bench.drift.snapshots.page import markdown as as_markdown
     from bench.drift.snapshots.page import page
     from bench.drift.snapshots.rules import RulesError
     from cache import SnapshotError

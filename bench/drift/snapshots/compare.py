@@ -14,7 +14,7 @@ from itertools import pairwise
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from bench.drift.finding import LEVELS, Finding, Level
 from bench.drift.snapshots.pool import DAY_S
@@ -45,12 +45,8 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 Tell = Callable[[int, int], None]
 
 
-class Tool(NamedTuple):
-    """What the comparison needs to know of a tool."""
-
-    name: str
-    host: str | None
-    timeliness: str
+Tool = tuple[str, str | None, str]
+"""What the comparison needs to know of a tool: name, host, timeliness."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +132,8 @@ def compare(
 def _about_tool(name: str, catalog: Catalog) -> Tool:
     manifest = catalog.get(name)
     if manifest is None:
-        return Tool(name, None, "static")
-    return Tool(name, host_of(manifest), manifest.timeliness)
+        return name, None, "static"
+    return name, host_of(manifest), manifest.timeliness
 
 
 def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolResult]:
