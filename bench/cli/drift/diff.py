@@ -20,7 +20,7 @@ from bench.cli.drift.output import (
     write,
 )
 from bench.drift.finding import LEVELS
-from gateway.cli.options import OutPath, echo_json, exit_code_of, sigterm_interrupts
+from gateway.cli.options import OutPath, echo_json, exit_code_of, failures, sigterm_interrupts
 from gateway.cli.snapshot import counted, tell_aside
 
 if TYPE_CHECKING:
@@ -74,12 +74,10 @@ def diff(
         raise click.UsageError("--markdown and --html name the same file, or a snapshot")
     check_free(files, force=force)
     try:
-        rules = rules_in(rules_file, snapshots)
-        with sigterm_interrupts():
+        with failures(RulesError, SnapshotError), sigterm_interrupts():
+            rules = rules_in(rules_file, snapshots)
             tell = _progress(len(snapshots))
             content, findings = series(snapshots, rules, Catalog.load(), tell)
-    except (RulesError, SnapshotError) as error:
-        raise click.ClickException(str(error)) from error
     except KeyboardInterrupt as told:
         tell_aside("finbench: interrupted; nothing was written")
         sys.exit(exit_code_of(told))

@@ -24,7 +24,7 @@ from bench.cli.options import (
     with_dataset,
     with_manifests,
 )
-from gateway.cli.options import OutPath, echo_json, ended, read_settings
+from gateway.cli.options import OutPath, echo_json, ended, failures, read_settings, wrong_usage
 from gateway.cli.snapshot import tell_aside
 
 if TYPE_CHECKING:
@@ -96,19 +96,24 @@ def impact(
     The recorded calls are made again on each snapshot, and get the recorded answers of the agent.
     Without --judge, no model judges them.
     """
+    from bench.agents.declaration import AgentSettingsError
     from bench.cli.warnings import warn_of_changes, warn_of_suite
     from bench.drift.impact import Impact
     from bench.drift.replay import Replay, plan_of
+    from bench.judges.registry import JudgeSettingsError
     from bench.runs.about import RunDirectoryError
     from bench.runs.reader import Run
     from bench.suites.suite import SuiteError
     from cache import Snapshot, SnapshotError
+    from gateway.trace import TraceError
 
     if resume and out is None:
         raise click.UsageError("--resume wants --out DIR")
     given = [n for n in options if context.get_parameter_source(n) is ParameterSource.COMMANDLINE]
     kind = suite_in(run_dir, suite)
-    with contextlib.ExitStack() as parts:
+    faults = failures(RunDirectoryError, SnapshotError, TraceError)
+    wrong = wrong_usage(SuiteError, AgentSettingsError, JudgeSettingsError)
+    with contextlib.ExitStack() as parts, faults, wrong:
         try:
             run = Run.open(run_dir)
             warn_of_changes(run)
@@ -132,13 +137,11 @@ def impact(
             notes = [*replay.notes(kind)]
             for note in notes:
                 tell_aside(f"finbench: {note}")
-            _play(replay, out)
+            ending = f"finbench: ending the replay; {_left(out)}."
+            if code := ended(replay.play, interrupted=ending):
+                sys.exit(code)
             found = Impact()
             compared = _compared(replay, found, suite)
-        except (RunDirectoryError, SnapshotError) as error:
-            raise click.ClickException(str(error)) from error
-        except SuiteError as error:
-            raise click.UsageError(str(error)) from error
         except KeyboardInterrupt:
             kept = out if out is not None and out.exists() else None
             tell_aside(f"finbench: interrupted; {_left(kept)}")
@@ -183,30 +186,6 @@ def _folders(parts: contextlib.ExitStack, out: Path | None, *, resume: bool) -> 
     if taken and not resume:
         raise click.UsageError(f"{taken[0]}: it exists already; --resume goes on with it")
     return folders
-
-
-def _play(replay: "Replay", out: Path | None) -> None:
-    """Play the run on both snapshots; ends the command where that fails or is interrupted."""
-    from bench.agents.declaration import AgentSettingsError
-    from bench.judges.registry import JudgeSettingsError
-    from bench.runs.directory import RunDirectoryError
-    from bench.suites.suite import SuiteError
-    from cache import SnapshotError
-    from gateway.trace import TraceError
-
-    async def play() -> int:
-        try:
-            await replay.play()
-        except (AgentSettingsError, JudgeSettingsError, SuiteError) as error:
-            tell_aside(f"finbench: {error}")
-            return 2
-        except (RunDirectoryError, SnapshotError, TraceError, OSError) as error:
-            tell_aside(f"finbench: {error}")
-            return 1
-        return 0
-
-    if code := ended(play, interrupted=f"finbench: ending the replay; {_left(out)}."):
-        sys.exit(code)
 
 
 def _left(out: Path | None) -> str:
