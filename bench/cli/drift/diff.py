@@ -63,6 +63,7 @@ def diff(
     from bench.drift.snapshots.page import markdown as as_markdown
     from bench.drift.snapshots.page import page
     from bench.drift.snapshots.rules import RulesError
+    from bench.progress import Progress
     from cache import SnapshotError
     from manifests import Catalog
 
@@ -76,7 +77,7 @@ def diff(
     try:
         with failures(RulesError, SnapshotError), sigterm_interrupts():
             rules = rules_in(rules_file, snapshots)
-            tell = _progress(len(snapshots))
+            tell = Progress(tell_aside).at
             content, findings = series(snapshots, rules, Catalog.load(), tell)
     except KeyboardInterrupt as told:
         tell_aside("finbench: interrupted; nothing was written")
@@ -122,24 +123,6 @@ def _why_nothing(content: Mapping[str, Any]) -> str:
     if has_rows and not (calls["only_before"] or calls["only_after"]):
         return "the rules leave out every tool"
     return "no call is in both snapshots"
-
-
-def _progress(snapshots: int) -> Callable[[int, int], None]:
-    """Says how many tools are compared, in each of the comparisons of so many snapshots."""
-    from bench.progress import Progress
-
-    whole, progress = 1 if snapshots == 2 else snapshots, Progress(tell_aside)
-    passed = 0
-
-    def tell(done: int, count: int) -> None:
-        nonlocal passed
-        if done == count:
-            passed += 1
-        else:
-            part = (passed + done / count) / whole
-            progress.at(part, f"compared {done} of {count} tools")
-
-    return tell
 
 
 def _show(content: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ The run is played again on each snapshot, and both replays are compared as by `f
 
 import contextlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -206,7 +206,7 @@ def _compared(replay: "Replay", found: "Impact", suite: str | None) -> dict[str,
     names = [measure.name for measure in a.suite.measures]
     fates, episodes, progress = replay.fates(), replay.plan.episodes, Progress(tell_aside)
     for number, (record, _) in enumerate(replay.run.episodes(), 1):
-        found.add(record, fates, _figures(a, names), _figures(b, names))
+        found.add(record, fates, *(_figures(side, record, names) for side in (a, b)))
         text = f"comparing calls: {number:,} of {episodes:,} episodes"
         progress.at(min(number / episodes, 1.0), text)
     if not found.compared:
@@ -220,14 +220,10 @@ def _compared(replay: "Replay", found: "Impact", suite: str | None) -> dict[str,
     return {name: result[name] for name in ("metrics", "flips")}
 
 
-def _figures(run: "Replayed", names: list[str]) -> "Callable[[EpisodeRecord], Figures | None]":
+def _figures(run: "Replayed", record: "EpisodeRecord", names: list[str]) -> "Figures | None":
     """What a replayed episode measures; the time that it took is no such figure."""
-
-    def figures(record: "EpisodeRecord") -> "Figures | None":
-        row = run.rows.get(record.id, {}).get(record.repeat)
-        return None if row is None else {name: row.figures.get(name) for name in names}
-
-    return figures
+    row = run.rows.get(record.id, {}).get(record.repeat)
+    return None if row is None else {name: row.figures.get(name) for name in names}
 
 
 def _end(

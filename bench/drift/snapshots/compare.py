@@ -224,18 +224,27 @@ def _of_hosts(results: Iterable[ToolResult]) -> Iterator[Finding]:
 
 
 def series(
-    paths: Sequence[Path], rules: Rules, catalog: Catalog, tell: Tell | None = None
+    paths: Sequence[Path], rules: Rules, catalog: Catalog, tell: Callable[[float, str], None]
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Compare the first of at least two snapshots with the last, and each with the next. More than
     two are taken in the order in which they were recorded.
 
     Returns the content as `--json` prints it, and the findings between the first and the last.
-    Raises `SnapshotError`.
+    `tell` hears which part is done, and says it in words. Raises `SnapshotError`.
     """
     if len(paths) > 2:
         paths = sorted(paths, key=_recorded_at)
-    steps = [compare(a, b, rules, catalog, tell) for a, b in pairwise(paths)]
-    whole = steps[0] if len(steps) == 1 else compare(paths[0], paths[-1], rules, catalog, tell)
+    pairs = [*pairwise(paths), (paths[0], paths[-1])] if len(paths) > 2 else [(paths[0], paths[1])]
+
+    def compared(passed: int) -> Comparison:
+        def told(done: int, count: int) -> None:
+            part = (passed + done / count) / len(pairs)
+            tell(part, f"compared {done} of {count} tools")
+
+        return compare(*pairs[passed], rules, catalog, told)
+
+    comparisons = [compared(place) for place in range(len(pairs))]
+    steps, whole = comparisons[: len(paths) - 1], comparisons[-1]
     content = whole.to_json()
     content["hosts"] = _by_host(whole.findings)
     content["series"] = [*_series(steps)]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import islice
 from statistics import median
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from bench.drift.snapshots.records import (
     spaced,
 )
 from bench.drift.snapshots.report import Report
-from bench.drift.snapshots.statistics import kolmogorov_smirnov, rank_correlation
+from bench.drift.snapshots.statistics import direction, kolmogorov_smirnov, rank_correlation
 
 _CHANCE: Final = 1e-3
 """A field is gone, not only optional, if chance explains its absence no better than this."""
@@ -123,10 +123,10 @@ def _example(cells: Sequence[Any], form: str | None = None) -> str:
 def check_row_order(pair: Pair, report: Report) -> None:
     """Whether records that were ordered by date are ordered otherwise."""
     for name, dates in pair.before.dates.items():
-        before, others = _direction(dates), pair.after.dates.get(name)
-        if before is None or others is None or len({*others}) < 3:
+        before, others = direction(dates), pair.after.dates.get(name)
+        if before is None or others is None or min(len({*dates}), len({*others})) < 3:
             continue
-        after = _direction(others)
+        after = direction(others)
         if after != before:
             path = pair.before.path(name)
             orders = {1: "oldest first", -1: "newest first", None: "in no order of date"}
@@ -144,15 +144,6 @@ def _check_column_order(pairs: Sequence[Pair], report: Report) -> None:
             names = ([*map(shown, before)], [*map(shown, after)])
             report.add("order", None, *names, text, level="INFO")
             return
-
-
-def _direction(dates: Sequence[float]) -> int | None:
-    """1 if dates rise, -1 if they fall, None if neither or if there are fewer than three."""
-    if len({*dates}) < 3:
-        return None
-    rises = dates[0] < dates[-1]
-    ordered = all(a <= b if rises else a >= b for a, b in pairwise(dates))
-    return (1 if rises else -1) if ordered else None
 
 
 def _is_gone(before: Sequence[Any], after: Sequence[Any]) -> bool:
