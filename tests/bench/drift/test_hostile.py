@@ -82,15 +82,6 @@ def test_imports_in_a_circle_end(tmp_path: Path) -> None:
     assert "with * are not followed" in surface.unread["akshare/__init__.py"]
 
 
-def test_a_file_that_is_no_zip(tmp_path: Path) -> None:
-    path = tmp_path / wheel_name("1.0.0")
-    path.write_bytes(b"not a zip")
-    with pytest.raises(WheelError, match="not a wheel"):
-        read_functions(path)
-    with pytest.raises(WheelError, match="No such file"):
-        read_functions(tmp_path / "none.whl")
-
-
 def test_a_wheel_that_offers_nothing(tmp_path: Path) -> None:
     with pytest.raises(WheelError, match=r"__init__\.py: it is missing"):
         read_functions(make_wheel(tmp_path, "1.0.0", {}))
