@@ -5,6 +5,7 @@ No text of a release becomes markup in it, and none controls the direction of wr
 
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from itertools import groupby
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -69,23 +70,15 @@ def _numbers(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _missing(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Each function of the catalogue that a release lacks, with the releases that do."""
-    versions = [row["version"] for row in content["releases"]]
-    lacking: dict[str, list[int]] = {}
-    for place, row in enumerate(content["releases"]):
-        for name in row["missing"]:
-            lacking.setdefault(name, []).append(place)
-    newest = len(versions) - 1
+    releases = content["releases"]
+    newest = releases[-1]["missing"]
     rows = []
-    for name, places in sorted(lacking.items(), key=lambda item: (newest not in item[1], item[0])):
-        runs: list[list[int]] = []
-        for place in places:
-            if runs and runs[-1][1] == place - 1:
-                runs[-1][1] = place
-            else:
-                runs.append([place, place])
-        spans = (versions[a] if a == b else f"{versions[a]} to {versions[b]}" for a, b in runs)
+    for name in sorted({name for row in releases for name in row["missing"]}):
+        runs = groupby(releases, key=lambda row: name in row["missing"])
+        ends = ([row["version"] for row in run] for lacks, run in runs if lacks)
+        spans = (" to ".join(dict.fromkeys((run[0], run[-1]))) for run in ends)
         rows.append((name, ", ".join(spans)))
-    return rows
+    return sorted(rows, key=lambda row: row[0] not in newest)
 
 
 def _survival(content: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,33 +176,32 @@ class _Watch:
         return 0
 
 
-def _tell(text: str) -> None:
-    echo(f"{_stamp()}{text}", err=True)
-
-
 def _stamp() -> str:
-    return f"{_now()} "
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} "
+
+
+def _say(text: str, *, err: bool = False) -> None:
+    echo(f"{_stamp()}{text}", err=err)
+
+
+_tell = partial(_say, err=True)
 
 
 def _show(summary: "Summary", path: Path) -> None:
     statuses = ", ".join(f"{status} {count:,}" for status, count in summary.statuses.items())
-    echo(f"{_now()} {path.name}: {counted(summary.rows)} ({statuses})")
+    _say(f"{path.name}: {counted(summary.rows)} ({statuses})")
 
 
 def _show_findings(content: dict[str, Any]) -> None:
     counts = ", ".join(f"{c['level']} {c['check']} {c['findings']:,}" for c in content["counts"])
     names = f"{content['before']['file']} to {content['after']['file']}"
-    echo(f"{_now()} {names}: {counts or 'nothing was found'}")
+    _say(f"{names}: {counts or 'nothing was found'}")
     errors = [finding for finding in content["findings"] if finding["level"] == "ERR"]
     for finding in errors[:_NAMED]:
         where = finding["tool"] or f"host {finding['host']}"
-        echo(f"{_now()} ERR {finding['check']} {where}: {finding['text'][:400]}")
+        _say(f"ERR {finding['check']} {where}: {finding['text'][:400]}")
     if (others := len(errors) - _NAMED) > 0:
-        echo(f"{_now()} and {others:,} others at level ERR")
-
-
-def _now() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        _say(f"and {others:,} others at level ERR")
 
 
 @contextmanager
