@@ -21,8 +21,6 @@ PACKAGE: Final = "akshare"
 
 Kind = Literal["positional", "keyword", "variadic"]
 Origin = Literal["code", "annotation", "documentation"]
-ORIGINS: Final[tuple[Origin, ...]] = ("code", "annotation", "documentation")
-"""Where accepted values are stated, from the surest down."""
 
 _MAX_SYMBOLS = 500
 _MAX_DEPTH = 20
@@ -48,13 +46,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What the sources say about one function. `accepted` has the values of each parameter that
-    takes only some, by where they are stated. `columns` are those that the code names; only if
+    """What the sources say about one function. `accepted` has, from the surest statement down, the
+    values of each parameter that takes only some. `columns` are those that the code names; only if
     `all_columns` is set, those are all.
     """
 
     parameters: tuple[Parameter, ...]
-    accepted: Mapping[str, Mapping[Origin, Names]]
+    accepted: Mapping[Origin, Mapping[str, Names]]
     columns: Names
     all_columns: bool
     hosts: Names
@@ -114,19 +112,14 @@ class _Reader:
         """A function, or None if its code is nested too deeply."""
         try:
             documentation = ast.get_docstring(node) or ""
-            stated: dict[Origin, Mapping[str, Names]] = {
-                "code": accepted_by_code(node, symbol.module.tree),
-                "annotation": _annotated(node.args),
-                "documentation": _documented(documentation),
-            }
             columns = self._columns_of(symbol, 0)
-            accepted: dict[str, dict[Origin, Names]] = {}
-            for origin, values in stated.items():
-                for parameter, taken in values.items():
-                    accepted.setdefault(parameter, {})[origin] = taken
             return Function(
                 parameters=tuple(_parameters(node.args)),
-                accepted=accepted,
+                accepted={
+                    "code": accepted_by_code(node, symbol.module.tree),
+                    "annotation": _annotated(node.args),
+                    "documentation": _documented(documentation),
+                },
                 columns=tuple(name for name in columns if name != OTHERS),
                 all_columns=OTHERS not in columns,
                 hosts=self._hosts(symbol),

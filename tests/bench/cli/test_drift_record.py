@@ -77,7 +77,6 @@ def test_a_used_up_quota_leaves_calls_for_later_and_the_same_command_goes_on(
     )
     assert not (tmp_path / "s.snapshot").exists()
     assert statuses_of_journal(tmp_path) == {"upstream_error": 11}
-
     monkeypatch.delenv("FINPORT_SIMULATED_FAULTS")
     limit(monkeypatch, 8)
     more = record("--tools", tools, *SIMULATED)
