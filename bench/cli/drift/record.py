@@ -206,7 +206,7 @@ class _Complaints(logging.Handler):
 
 def _left(probing: "Probing") -> list[str]:
     """What became of the calls that have neither an answer nor an error of the tool."""
-    later, unmade = probing.progress.later, probing.progress.unmade
+    later, unmade = probing.later, probing.unmade
     texts = []
     if later:
         are = "is" if later.total() == 1 else "are"

@@ -105,7 +105,6 @@ class Round:
 
     def __init__(self, probing: Probing, simulated: SimulatedUpstream, told: list[str]) -> None:
         self.probing, self.simulated, self.told = probing, simulated, told
-        self.progress = probing.progress
 
     def requests(self, host: str) -> int:
         return sum(n for (asked, _), n in self.simulated.requests.items() if asked == host)
@@ -151,7 +150,7 @@ async def test_a_host_is_asked_one_call_at_a_time_and_hosts_at_the_same_time(
     ):
         probing = Probing(gateway, calls, 0.0, print)
         await probing.run()
-        assert probing.progress.answered == 12
+        assert probing.answered == 12
     assert most == {ALPHA: 1, YAHOO: 1}
     assert together == 2
 
@@ -172,8 +171,8 @@ async def test_an_open_breaker_is_waited_for_unless_it_stays_open(
     ) as one:
         one.simulated.play(ALPHA, Fault.SERVER_ERROR, Fault.SERVER_ERROR)
         await one.probing.run()
-        assert one.progress.answered == answered
-        assert one.progress.later == ({} if open_s < 1 else {ALPHA: 4})
+        assert one.probing.answered == answered
+        assert one.probing.later == ({} if open_s < 1 else {ALPHA: 4})
         assert one.requests(ALPHA) == (6 if open_s < 1 else 2)
 
 
@@ -186,8 +185,8 @@ async def test_a_host_that_hangs_is_left_after_three_calls(
         one.simulated.play(ALPHA, Fault.HANG, Fault.HANG, None, *[Fault.HANG] * 6)
         await one.probing.run()
         assert one.requests(ALPHA) == 6
-        assert one.progress.later == {ALPHA: 3}
-        assert (one.progress.answered, one.progress.failed) == (1, 5)
+        assert one.probing.later == {ALPHA: 3}
+        assert (one.probing.made, one.probing.answered) == (6, 1)
 
 
 async def test_errors_of_our_settings_are_told_at_once_and_not_recorded(
@@ -196,7 +195,7 @@ async def test_errors_of_our_settings_are_told_at_once_and_not_recorded(
     async with round_of(catalog, tmp_path, ALPHA, YAHOO) as one:
         one.simulated.play(ALPHA, Fault.KEY_REFUSED, Fault.KEY_REFUSED, Fault.NOT_FOUND)
         await one.probing.run()
-        assert one.progress.unmade == {"not_configured": 2}
+        assert one.probing.unmade == {"not_configured": 2}
     (told,) = (text for text in one.told if " calls made" not in text)
     assert "not_configured: the upstream does not accept the key" in told
     assert told.endswith("such errors are not recorded")
