@@ -1,8 +1,6 @@
 """Compares the recorded calls of one tool in two snapshots."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
@@ -60,22 +58,9 @@ Heads = tuple[RowHead, RowHead]
 """What two snapshots say of one call, but for the answers."""
 
 
-@dataclass
-class ToolResult:
-    """What the comparison of one tool found, what it counted of calls, whether a call was answered
-    before and after, and the milliseconds of each call that was answered in both snapshots.
-    """
-
-    report: Report
-    counts: Counter[str]
-    answered_before: bool
-    answered_after: bool
-    latencies: list[tuple[float, float]]
-
-
 def compare_tool(
     before: Snapshot, after: Snapshot, tool: str, host: str | None, timeliness: str
-) -> ToolResult:
+) -> Report:
     """Compare all calls of `tool` that both snapshots hold, by their arguments.
 
     Raises `SnapshotError` for a row that can't be read.
@@ -86,25 +71,22 @@ def compare_tool(
     measured = [call for call in calls if not {call[0].status, call[1].status} & NOT_OF_THE_TOOL]
     answered = [(a, b) for a, b in measured if a.status == b.status == OK]
     changed = [(a, b) for a, b in answered if not _is_same(a, b)]
-    latencies = [(a.latency_ms, b.latency_ms) for a, b in answered]
-    _check_status(measured, report)
-    _check_latency(latencies, report)
-    counts = {
-        "in_both": len(calls),
-        "same": len(answered) - len(changed),
-        "changed": len(changed),
-        "only_before": len(heads.keys() - others.keys()),
-        "only_after": len(others.keys() - heads.keys()),
-        "not_measured": len(calls) - len(measured),
-        "in_part": _check_answers(before, after, timeliness, answered, changed, report),
-    }
-    return ToolResult(
-        report,
-        Counter(counts),
-        any(head.status == OK for head in heads.values()),
-        any(head.status == OK for head in others.values()),
-        latencies,
+    report.latencies = [(a.latency_ms, b.latency_ms) for a, b in answered]
+    report.answered_before, report.answered_after = (
+        any(head.status == OK for head in side.values()) for side in (heads, others)
     )
+    _check_status(measured, report)
+    _check_latency(report)
+    report.counts.update(
+        in_both=len(calls),
+        same=len(answered) - len(changed),
+        changed=len(changed),
+        only_before=len(heads.keys() - others.keys()),
+        only_after=len(others.keys() - heads.keys()),
+        not_measured=len(calls) - len(measured),
+        in_part=_check_answers(before, after, timeliness, answered, changed, report),
+    )
+    return report
 
 
 def _check_answers(
@@ -236,13 +218,13 @@ def _add_of_calls(
     report.add(check, None, *sides, f"{text}{part}", level="WARN" if part else None)
 
 
-def _check_latency(pairs: Sequence[tuple[float, float]], report: Report) -> None:
+def _check_latency(report: Report) -> None:
     """Whether all calls take at least half as long again as the slowest one did, and in the middle
     twice as long.
     """
-    if len(pairs) < LEAST_TIMED:
+    if len(report.latencies) < LEAST_TIMED:
         return
-    before, after = [a for a, _ in pairs], [b for _, b in pairs]
+    before, after = zip(*report.latencies, strict=True)
     old, new = median(before), median(after)
     if new >= SLOWER * old and new - old >= SLOWER_MS and min(after) >= 1.5 * max(before):
         text = f"calls took {old:,.0f} ms and take {new:,.0f} ms"

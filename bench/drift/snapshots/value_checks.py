@@ -5,6 +5,7 @@ categories, values of other things, a past that was rewritten.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import exp, log, log10
 from statistics import median
 from typing import Any, Final
@@ -23,7 +24,7 @@ from bench.drift.snapshots.records import (
     shown,
     spaced,
 )
-from bench.drift.snapshots.report import Report
+from bench.drift.snapshots.report import Report, cut
 from bench.drift.snapshots.statistics import (
     fisher,
     is_even,
@@ -88,6 +89,8 @@ _CHANCE_INVALID, _CHANCE_OF_PRICES = 0.01, 0.05
 """How well chance may explain that values, or prices, are invalid, which prices seldom are."""
 
 _PLAIN: Final = (int, float, str)
+
+_short = partial(cut, longest=40)
 
 _LEAST_PERMUTED, _LEAST_SHUFFLED = 7, 0.1
 _SAME_SET: Final = 0.9
@@ -468,7 +471,3 @@ def _evidence(field: FieldPool, place: int = 0) -> Mapping[str, Any] | None:
 
 def _jsonable(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else str(value)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:40]}..."
