@@ -108,21 +108,11 @@ class _Flow:
             case ast.With() | ast.AsyncWith():
                 return self.block(statement.body, state)
             case ast.Try():
-                return self._try(statement, state)
-            case ast.Match():
-                ends = [self.block(case.body, {**state}) for case in statement.cases]
-                return _merged(*ends, state)
+                before = {**state}
+                after = self.block([*statement.body, *statement.orelse], state)
+                handled = (self.block(handler.body, {**before}) for handler in statement.handlers)
+                return _merged(after, *handled)
         return state
-
-    def _try(self, statement: ast.Try, state: State) -> State | None:
-        before = {**state}
-        after = self.block([*statement.body, *statement.orelse], state)
-        handled = [self.block(handler.body, {**before}) for handler in statement.handlers]
-        merged = _merged(after, *handled)
-        if not statement.finalbody:
-            return merged
-        ended = self.block(statement.finalbody, before if merged is None else merged)
-        return None if merged is None else ended
 
     def _assign(self, target: ast.expr, value: ast.expr, state: State) -> None:
         match target:
@@ -153,7 +143,7 @@ class _Flow:
                 elif method == "insert":
                     column = call.args[1] if len(call.args) > 1 else _keyword(call, "column")
                     state[table] = _union(before, self._texts(column))
-                elif method in ("rename", "drop", "set_axis") and _keyword(call, "inplace"):
+                elif method in ("rename", "drop") and _keyword(call, "inplace"):
                     state[table] = self._table(call, state)
 
     def _rows(self, value: ast.expr, state: State) -> Names:
@@ -232,8 +222,6 @@ class _Flow:
             by_axis = given if _keyword(call, "axis") is not None else None
             dropped = self._texts(_keyword(call, "columns") or by_axis)
             return tuple(name for name in names if name == OTHERS or name not in dropped)
-        if function.attr == "set_axis":
-            return self._texts(given)
         return names
 
     def _renamed(self, names: Names, mapping: ast.expr | None) -> Names:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bench.drift.finding import Finding
-from bench.drift.functions import ORIGINS, Function, Parameter, Surface
+from bench.drift.functions import Function, Origin, Parameter, Surface
 
 _SHOWN = 160
 _STATED = {
@@ -120,19 +120,23 @@ def _renamed(old: Function, new: Function) -> dict[str, str]:
 
 def _values(old: Function, new: Function) -> Iterator[Change]:
     """Changes of accepted values, by the surest statement of them that both releases make."""
-    for parameter, stated in old.accepted.items():
-        now = new.accepted.get(parameter, {})
-        origin = next((origin for origin in ORIGINS if origin in stated and origin in now), None)
-        if origin is None or set(stated[origin]) == set(now[origin]):
+    surest: dict[str, Origin] = {}
+    for origin, stated in old.accepted.items():
+        for parameter in stated:
+            if parameter in new.accepted[origin]:
+                surest.setdefault(parameter, origin)
+    for parameter, origin in surest.items():
+        before, now = old.accepted[origin][parameter], new.accepted[origin][parameter]
+        gone = [value for value in before if value not in now]
+        added = [value for value in now if value not in before]
+        if not gone and not added:
             continue
-        gone = [value for value in stated[origin] if value not in now[origin]]
-        added = [value for value in now[origin] if value not in stated[origin]]
         level, what = "INFO", f"also {_listed(added)}"
         if gone:
             level = "WARN" if origin == "documentation" else "ERR"
             what = f"not {_listed(gone)}" + (f", but {_listed(added)}" if added else "")
         text = f"values of {parameter} that {_STATED[origin]}: now {what}"
-        yield "values_changed", level, text, parameter, [*stated[origin]], [*now[origin]]
+        yield "values_changed", level, text, parameter, [*before], [*now]
 
 
 def _columns(old: Function, new: Function) -> Iterator[Change]:

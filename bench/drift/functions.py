@@ -13,14 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from bench.drift.columns import OTHERS, Names, columns_set
-from bench.drift.package import (
-    FunctionNode,
-    Imported,
-    Module,
-    Package,
-    Symbol,
-    absolute,
-)
+from bench.drift.package import FunctionNode, Imported, Module, Package, Symbol, imported
 from bench.drift.wheel import WheelError, read_sources
 from manifests.akshare_source import accepted_by_code
 
@@ -28,8 +21,6 @@ PACKAGE: Final = "akshare"
 
 Kind = Literal["positional", "keyword", "variadic"]
 Origin = Literal["code", "annotation", "documentation"]
-ORIGINS: Final[tuple[Origin, ...]] = ("code", "annotation", "documentation")
-"""Where accepted values are stated, from the surest down."""
 
 _MAX_SYMBOLS = 500
 _MAX_DEPTH = 20
@@ -55,13 +46,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What the sources say about one function. `accepted` has the values of each parameter that
-    takes only some, by where they are stated. `columns` are those that the code names; only if
+    """What the sources say about one function. `accepted` has, from the surest statement down, the
+    values of each parameter that takes only some. `columns` are those that the code names; only if
     `all_columns` is set, those are all.
     """
 
     parameters: tuple[Parameter, ...]
-    accepted: Mapping[str, Mapping[Origin, Names]]
+    accepted: Mapping[Origin, Mapping[str, Names]]
     columns: Names
     all_columns: bool
     hosts: Names
@@ -82,8 +73,8 @@ def read_functions(wheel: Path) -> Surface:
     """The public functions of the release in a wheel. Raises `WheelError` if that is no release of
     AkShare that can be read.
     """
-    package = Package(PACKAGE, read_sources(wheel, PACKAGE))
-    if package.root is None:
+    package = Package(PACKAGE, *read_sources(wheel, PACKAGE))
+    if PACKAGE not in package.modules:
         why = package.unread.get(f"{PACKAGE}/__init__.py", "it is missing")
         raise WheelError(f"{wheel.name}: {PACKAGE}/__init__.py: {why}")
     reader = _Reader(package)
@@ -121,19 +112,14 @@ class _Reader:
         """A function, or None if its code is nested too deeply."""
         try:
             documentation = ast.get_docstring(node) or ""
-            stated: dict[Origin, Mapping[str, Names]] = {
-                "code": accepted_by_code(node, symbol.module.tree),
-                "annotation": _annotated(node.args),
-                "documentation": _documented(documentation),
-            }
             columns = self._columns_of(symbol, 0)
-            accepted: dict[str, dict[Origin, Names]] = {}
-            for origin, values in stated.items():
-                for parameter, taken in values.items():
-                    accepted.setdefault(parameter, {})[origin] = taken
             return Function(
                 parameters=tuple(_parameters(node.args)),
-                accepted=accepted,
+                accepted={
+                    "code": accepted_by_code(node, symbol.module.tree),
+                    "annotation": _annotated(node.args),
+                    "documentation": _documented(documentation),
+                },
                 columns=tuple(name for name in columns if name != OTHERS),
                 all_columns=OTHERS not in columns,
                 hosts=self._hosts(symbol),
@@ -181,7 +167,9 @@ class _Reader:
             if symbol.node is not None:
                 nodes = [*ast.walk(symbol.node)]
                 uses.hosts |= set(_hosts_in(nodes))
-                uses.imports = _imports(nodes, symbol.module)
+                folder = symbol.module.name.rpartition(".")[0]
+                statements = (node for node in nodes if isinstance(node, ast.ImportFrom))
+                uses.imports = dict(i for node in statements for i in imported(node, folder))
                 for expression in _loads(nodes):
                     used = self._named(expression, symbol.module, uses.imports)
                     if used is not None and used.node is not None:
@@ -194,9 +182,7 @@ class _Reader:
         """What of this package a name, or an attribute of a module, stands for."""
         match expression:
             case ast.Name(id=name):
-                if name in local:
-                    return self._package.imported(local[name])
-                return self._package.resolve(module, name)
+                return self._package.resolve(module, name, local.get(name))
             case ast.Attribute(value=ast.Name() as owner, attr=name):
                 found = self._named(owner, module, local)
                 if found is not None and found.node is None:
@@ -218,17 +204,6 @@ def _loads(nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:
                 if (dotted := f"{name}.{attribute}") not in seen:
                     seen.add(dotted)
                     yield part
-
-
-def _imports(nodes: Sequence[ast.AST], module: Module) -> dict[str, Imported]:
-    """What a function imports for itself, by name."""
-    folder = module.name.rpartition(".")[0]
-    return {
-        alias.asname or alias.name: Imported(absolute(part, folder), alias.name)
-        for part in nodes
-        if isinstance(part, ast.ImportFrom)
-        for alias in part.names
-    }
 
 
 def _hosts_in(nodes: Sequence[ast.AST]) -> Iterator[str]:

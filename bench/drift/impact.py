@@ -7,7 +7,7 @@ a snapshot lacks was not recorded, which is no drift, so its episode counts in n
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -50,8 +50,7 @@ MISSING = frozenset([Fate.MISSING_A, Fate.MISSING_B, Fate.MISSING_BOTH])
 NOT_RECORDED = frozenset([Fate.NEVER_RECORDED, Fate.REFUSED])
 
 Figures = Mapping[str, float | None]
-FiguresOf = Callable[[EpisodeRecord], Figures | None]
-"""The figures of a replayed episode by metric; None if the episode was not replayed."""
+"""The figures of a replayed episode by metric."""
 
 
 class Fates:
@@ -122,8 +121,12 @@ class Impact:
     changes: list[dict[str, Any]] = field(default_factory=list)
     tools: dict[str, Counter[Fate]] = field(default_factory=dict)
 
-    def add(self, record: EpisodeRecord, fates: Fates, a: FiguresOf, b: FiguresOf) -> None:
-        """Count an episode of the recorded run. Raises `SnapshotError`."""
+    def add(
+        self, record: EpisodeRecord, fates: Fates, on_a: Figures | None, on_b: Figures | None
+    ) -> None:
+        """Count an episode of the recorded run, with the figures of its replays; None for one that
+        was not replayed. Raises `SnapshotError`.
+        """
         self.episodes += 1
         changed: Counter[str] = Counter()
         met: set[Fate] = set()
@@ -134,7 +137,6 @@ class Impact:
             self.tools.setdefault(tool, Counter())[fate] += 1
             changed[tool] += fate in CHANGED
         is_compared = MISSING.isdisjoint(met)
-        on_a, on_b = a(record), b(record)
         outcome: dict[str, tuple[float | None, float | None]] = {}
         if on_a is None or on_b is None:
             self.not_replayed += 1

@@ -5,10 +5,12 @@ No text of a release becomes markup in it, and none controls the direction of wr
 
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from itertools import groupby
 from typing import Any, Final
 
 from markupsafe import Markup
 
+from bench.drawing import CSS
 from bench.drift.history import CURVES, grouped, release_row
 from bench.drift.picture import of_releases
 from bench.html import environment, policy
@@ -31,7 +33,7 @@ def page(content: Mapping[str, Any]) -> str:
         ],
         releases=[release_row(row) for row in content["releases"]],
         missing=_missing(content),
-        curve=Markup(of_releases(content)) if several else None,  # noqa: S704 - written by us
+        curve=of_releases(content) if several else None,
         survival=[*_survival(content)],
         findings=_findings(content, catalogued=True),
         others=_findings(content, catalogued=False),
@@ -42,7 +44,7 @@ def rendered(template: str, **values: Any) -> str:
     """A page about drift: a template, with the style and the macros that the pages share."""
     own, shared = files("bench.drift"), files("gateway.api") / "static"
     parts = (shared / "palette.css", files("bench.report") / "report.css", own / "drift.css")
-    css = Markup("".join(part.read_text(encoding="utf-8") for part in parts))  # noqa: S704 - ours
+    css = Markup("".join(p.read_text(encoding="utf-8") for p in parts) + CSS)  # noqa: S704 - ours
     text = "".join((own / n).read_text(encoding="utf-8") for n in ("macros.html.j2", template))
     return plain(environment().from_string(text).render(policy=policy(css), css=css, **values))
 
@@ -68,23 +70,15 @@ def _numbers(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _missing(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Each function of the catalogue that a release lacks, with the releases that do."""
-    versions = [row["version"] for row in content["releases"]]
-    lacking: dict[str, list[int]] = {}
-    for place, row in enumerate(content["releases"]):
-        for name in row["missing"]:
-            lacking.setdefault(name, []).append(place)
-    newest = len(versions) - 1
+    releases = content["releases"]
+    newest = releases[-1]["missing"]
     rows = []
-    for name, places in sorted(lacking.items(), key=lambda item: (newest not in item[1], item[0])):
-        runs: list[list[int]] = []
-        for place in places:
-            if runs and runs[-1][1] == place - 1:
-                runs[-1][1] = place
-            else:
-                runs.append([place, place])
-        spans = (versions[a] if a == b else f"{versions[a]} to {versions[b]}" for a, b in runs)
+    for name in sorted({name for row in releases for name in row["missing"]}):
+        runs = groupby(releases, key=lambda row: name in row["missing"])
+        ends = ([row["version"] for row in run] for lacks, run in runs if lacks)
+        spans = (" to ".join(dict.fromkeys((run[0], run[-1]))) for run in ends)
         rows.append((name, ", ".join(spans)))
-    return rows
+    return sorted(rows, key=lambda row: row[0] not in newest)
 
 
 def _survival(content: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

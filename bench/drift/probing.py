@@ -18,7 +18,7 @@ from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault
 from cache import SnapshotError
 from gateway import Gateway
-from gateway.errors import CallError, ErrorCode
+from gateway.errors import ErrorCode
 from gateway.pipeline.bind import BoundCall
 from gateway.result import Result
 from gateway.settings import GatewaySettings
@@ -56,24 +56,6 @@ Tell = Callable[[str], None]
 
 
 @dataclass
-class Progress:
-    """What became of `count` calls: how many were `made`, how many of these were `answered`, how
-    many could not be made for a reason of the gateway's own (`unmade`, by error code), and how many
-    are left for `later`, by host.
-    """
-
-    count: int
-    made: int = 0
-    answered: int = 0
-    unmade: Counter[ErrorCode] = field(default_factory=Counter)
-    later: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def failed(self) -> int:
-        return self.made - self.answered
-
-
-@dataclass
 class _Host:
     """The calls of a host that are left; how many were made and answered, and the seconds that they
     took. A tool whose host is not known may need no network.
@@ -107,6 +89,9 @@ def lacking(settings: GatewaySettings, calls: Sequence[BoundCall]) -> dict[str, 
 class Probing:
     """One round of probe calls through a gateway that records. `tell` hears of the progress every
     `tell_s` seconds, and of what is wrong at once.
+
+    `unmade` counts the calls that could not be made for a reason of the gateway's own, by error
+    code, and `later` those that are left for later, by host.
     """
 
     def __init__(
@@ -117,7 +102,9 @@ class Probing:
         tell: Tell,
         tell_s: float = 5.0,
     ) -> None:
-        self.progress = Progress(len(calls))
+        self.unmade: Counter[ErrorCode] = Counter()
+        self.later: Counter[str] = Counter()
+        self._count = len(calls)
         self._gateway = gateway
         self._pace_s = pace_s
         self._tell = tell
@@ -127,6 +114,16 @@ class Probing:
             host = self._hosts[host_of(call.plan.manifest)]
             host.calls.append(call)
             host.is_known = bool(call.plan.manifest.binding.hosts)
+
+    @property
+    def made(self) -> int:
+        """How many calls were made."""
+        return sum(host.made for host in self._hosts.values())
+
+    @property
+    def answered(self) -> int:
+        """How many of the calls that were made were answered."""
+        return sum(host.answered for host in self._hosts.values())
 
     @property
     def unreachable(self) -> bool:
@@ -162,7 +159,7 @@ class Probing:
                 return
             host.made += 1
             host.answered += error is None
-            self._count(host.calls.pop(0), result)
+            self._tell_error(host.calls.pop(0), result)
             late = late + 1 if error is not None and error.code is ErrorCode.TIMEOUT else 0
             if host.calls and late >= HUNG:
                 self._leave(name, host, f"{late} calls in succession got no answer in time")
@@ -188,42 +185,33 @@ class Probing:
 
     def _leave(self, name: str, host: _Host, why: str) -> None:
         count = len(host.calls)
-        self.progress.later[name] += count
+        self.later[name] += count
         left = f"{count:,} calls are" if count != 1 else "1 call is"
         self._tell(f"{name}: {left} left for later: {why}")
         host.calls.clear()
 
-    def _count(self, call: BoundCall, result: Result) -> None:
-        progress, error, tool = self.progress, result.error, call.plan.manifest.name
-        progress.made += 1
+    def _tell_error(self, call: BoundCall, result: Result) -> None:
+        error, tool = result.error, call.plan.manifest.name
         if error is None:
-            progress.answered += 1
             return
-        if is_unrecorded(error, result.attempts):
-            progress.unmade[error.code] += 1
-            if progress.unmade[error.code] == 1:
+        if error.fault == "gateway" or not result.attempts:
+            self.unmade[error.code] += 1
+            if self.unmade[error.code] == 1:
                 self._tell(f"{tool}: {error.code}: {error.message}; such errors are not recorded")
-        if progress.made == FIRST and progress.answered <= 1:
-            text = f"{progress.failed} of the first {FIRST} calls failed"
+        if self.made == FIRST and self.answered <= 1:
+            text = f"{FIRST - self.answered} of the first {FIRST} calls failed"
             self._tell(f"{text}; the last one, {tool}: {error.message}")
 
     async def _tell_progress(self) -> None:
         while True:
             await asyncio.sleep(self._tell_s)
-            progress = self.progress
-            failed = f", {progress.failed:,} failed" if progress.failed else ""
+            made, answered = self.made, self.answered
+            failed = f", {made - answered:,} failed" if made > answered else ""
             left_s = max(map(self._left_s, self._hosts.values()), default=0.0)
             left = f", about {duration(round(left_s))} left" if left_s >= 1 else ""
-            self._tell(f"{progress.made:,} of {progress.count:,} calls made{failed}{left}")
+            self._tell(f"{made:,} of {self._count:,} calls made{failed}{left}")
 
     def _left_s(self, host: _Host) -> float:
         """About how long the other calls of a host take. The slowest host decides for all."""
         each_s = host.took_s / host.made if host.made else self._pace_s
         return each_s * len(host.calls)
-
-
-def is_unrecorded(error: CallError, attempts: int) -> bool:
-    """Whether the gateway does not record that error, because the tool was not asked or the error
-    is the gateway's own.
-    """
-    return error.fault == "gateway" or not attempts

@@ -3,7 +3,7 @@
 pip fetches the wheels, one at a time, from the index that it is configured to use, and checks the
 hashes. A wheel takes its name in the cache when it is whole, so what was interrupted can go on, and
 a wheel that is there is not fetched again. When each release was uploaded comes from the index's
-own list (PEP 691 and 700), if it has one; the cache keeps that as well.
+own list (PEP 691 and 700), if it has one; the cache keeps these times as well.
 """
 
 import os
@@ -12,14 +12,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import file_digest
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from pathlib import Path
 from ssl import SSLError
 from tempfile import TemporaryDirectory
@@ -30,7 +28,6 @@ from urllib.error import HTTPError, URLError
 import orjson
 
 from bench.drift.functions import PACKAGE
-from bench.drift.wheel import MAX_WHEEL_BYTES
 from bench.progress import Progress
 from manifests.common.files import replaced_file
 
@@ -46,15 +43,6 @@ Tell = Callable[[str], None]
 
 class ReleaseError(Exception):
     """A release that can't be had; the text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """What the index says of a release's wheel; None for what it does not say."""
-
-    uploaded: datetime | None = None
-    size: int | None = None
-    sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +84,11 @@ class Releases:
         self.folder = folder
         self.fetched_bytes = 0
         self._tell = tell
-        self._listed = self._kept()
+        self._uploaded = self._kept()
 
     def versions(self) -> list[str]:
         """All final releases that the index has, the oldest first. Raises `ReleaseError`."""
-        versions = list(self._listed) if self._read_list() else _versions_of_pip()
+        versions = list(self._uploaded) if self._read_list() else _versions_of_pip()
         return sorted((v for v in versions if _VERSION.fullmatch(v)), key=order)
 
     def get(self, versions: Iterable[str]) -> list[Release]:
@@ -108,38 +96,17 @@ class Releases:
         `OSError` if the cache can't be written.
         """
         wanted = list(versions)
-        if any(self._about(version).uploaded is None for version in wanted):
+        if any(self._uploaded.get(version) is None for version in wanted):
             self._read_list()  # without it releases are counted, not dated
-        missing = [version for version in wanted if not self._is_whole(version)]
+        missing = [version for version in wanted if not self._wheel(version).is_file()]
         for version in each(self._tell, "fetching", missing):
             self._fetch(version)
-        return [
-            Release(version, self._wheel(version), self._about(version).uploaded)
-            for version in wanted
-        ]
-
-    def _about(self, version: str) -> Listed:
-        return self._listed.get(version, Listed())
+        return [Release(v, self._wheel(v), self._uploaded.get(v)) for v in wanted]
 
     def _wheel(self, version: str) -> Path:
         return self.folder / f"{PACKAGE}-{version}-py3-none-any.whl"
 
-    def _is_whole(self, version: str) -> bool:
-        """Whether the cache has the wheel, as the index describes it."""
-        wheel, listed = self._wheel(version), self._about(version)
-        if wheel.is_symlink() or not wheel.is_file():
-            return False
-        if listed.size is not None and wheel.stat().st_size != listed.size:
-            return False
-        if listed.sha256 is None:
-            return True
-        with wheel.open("rb") as file:
-            return file_digest(file, "sha256").hexdigest() == listed.sha256
-
     def _fetch(self, version: str) -> None:
-        size = self._about(version).size
-        if size is not None and size > MAX_WHEEL_BYTES:
-            raise ReleaseError(f"{PACKAGE} {version} is larger than {MAX_WHEEL_BYTES >> 20} MiB")
         self.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             with _uninterrupted():
@@ -156,55 +123,51 @@ class Releases:
                 )
             self.fetched_bytes += got[0].stat().st_size
             os.replace(got[0], self._wheel(version))
-        if not self._is_whole(version):
-            self._wheel(version).unlink()
-            raise ReleaseError(f"pip fetched another {PACKAGE} {version} than its index lists")
 
-    def _kept(self) -> dict[str, Listed]:
+    def _kept(self) -> dict[str, datetime | None]:
         try:
             return _listing(orjson.loads((self.folder / _LIST).read_bytes()))
         except (OSError, ValueError):
             return {}
 
     def _read_list(self) -> bool:
-        """Read the index's list and keep it; whether there is one with releases."""
-        if (text := _list_of_index()) is None:
+        """Read the index's list and keep it; whether there is one with releases, in a form that has
+        upload times.
+        """
+        if (index := _index()) is None:
             return False
         try:
-            found = orjson.loads(text)
-        except ValueError:
+            with _asked(index) as response:
+                if response.headers.get_content_type() != _LIST_TYPE:
+                    return False
+                uploaded = _listing(orjson.loads(response.read(_MAX_LIST_BYTES)))
+        except (OSError, ValueError, HTTPException):
             return False
-        if not (listed := _listing(found)):
+        if not uploaded:
             return False
-        self._listed = listed
+        self._uploaded = uploaded
         self.folder.mkdir(parents=True, exist_ok=True)
-        kept = [_without_place(file) for file in found["files"] if isinstance(file, dict)]
+        kept = [
+            {"filename": self._wheel(version).name, "upload-time": moment}
+            for version, moment in uploaded.items()
+        ]
         with replaced_file(self.folder / _LIST) as out:
             out.write(orjson.dumps({"files": kept}))
         return True
 
 
-def _without_place(file: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: file.get(key) for key in ("filename", "size", "hashes", "upload-time", "yanked")}
-
-
-def _listing(found: Any) -> dict[str, Listed]:
-    """The wheels of an index's list by version. What is not as PEP 691 and 700 say is left out."""
+def _listing(found: Any) -> dict[str, datetime | None]:
+    """When the wheels of an index's list were uploaded, by version. What is not as PEP 691 and 700
+    say is left out.
+    """
     files = found.get("files") if isinstance(found, dict) else None
-    listed = {}
+    uploaded = {}
     for file in files if isinstance(files, list) else ():
         name = file.get("filename") if isinstance(file, dict) else None
         match = _WHEEL.fullmatch(name) if isinstance(name, str) else None
-        if match is None or file.get("yanked") or not _VERSION.fullmatch(match["version"]):
-            continue
-        size, hashes, uploaded = (file.get(key) for key in ("size", "hashes", "upload-time"))
-        sha256 = hashes.get("sha256") if isinstance(hashes, dict) else None
-        listed[match["version"]] = Listed(
-            _time(uploaded),
-            size if isinstance(size, int) else None,
-            sha256 if isinstance(sha256, str) else None,
-        )
-    return listed
+        if match and not file.get("yanked") and _VERSION.fullmatch(match["version"]):
+            uploaded[match["version"]] = _time(file.get("upload-time"))
+    return uploaded
 
 
 def _time(text: object) -> datetime | None:
@@ -215,23 +178,15 @@ def _time(text: object) -> datetime | None:
     return moment if moment.tzinfo else None
 
 
-def _list_of_index() -> bytes | None:
-    """The list of releases of pip's index, None if there is none in a form with upload times."""
-    if (index := _index()) is None:
-        return None
-    try:
-        with _asked(index) as response:
-            if response.headers.get_content_type() != _LIST_TYPE:
-                return None
-            return _within(response, time.monotonic() + _LIST_S)
-    except (OSError, ValueError, HTTPException):
-        return None
-
-
 def _index() -> str | None:
-    """The URL of pip's index."""
-    # pip's help shows the index that its options, variables and files say, without a password.
-    shown = re.search(r"--index-url <url>.*?\(default:?\s+(https?://[^\s)]+)\)", _help(), re.DOTALL)
+    """The URL of pip's index, which its help shows as its options, variables and files say it, but
+    without a password.
+    """
+    try:
+        text = _pip("download", "--help")
+    except ReleaseError:
+        return None
+    shown = re.search(r"--index-url <url>.*?\(default:?\s+(https?://[^\s)]+)\)", text, re.DOTALL)
     return shown[1].rstrip("/") if shown else None
 
 
@@ -264,23 +219,6 @@ def _why_unreachable(index: str) -> str | None:
             return None
         return (reason.strerror if isinstance(reason, OSError) else None) or str(reason)
     return None
-
-
-def _within(response: HTTPResponse, deadline: float) -> bytes | None:
-    """The body of a response, None if it is too long or takes too long."""
-    text = bytearray()
-    while part := response.read1(2**16):
-        text += part
-        if len(text) > _MAX_LIST_BYTES or time.monotonic() > deadline:
-            return None
-    return bytes(text)
-
-
-def _help() -> str:
-    try:
-        return _pip("download", "--help")
-    except ReleaseError:
-        return ""
 
 
 def _versions_of_pip() -> list[str]:

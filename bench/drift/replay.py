@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
-from anyio import to_thread
+import anyio
 
 from bench.agents.registry import AgentSettings
 from bench.drift.impact import Fates
@@ -85,8 +85,8 @@ class Replay:
         if a != b:
             yield f"the upstreams differ, and so all their answers: {a} in A, {b} in B"
 
-    async def play(self) -> None:
-        """Play the run on both snapshots. Raises what a run raises."""
+    async def play(self) -> int:
+        """Play the run on both snapshots, and return 0. Raises what a run raises."""
         revision = self.run.about.catalog_revision
         for side in SIDES:
             folder = self.folders[side]
@@ -108,6 +108,7 @@ class Replay:
         if revision and about.catalog_revision != revision:
             text = f"the tools have revision {about.catalog_revision}, those of the run {revision}"
             self.tell(f"finbench: {text}")
+        return 0
 
     def fates(self) -> Fates:
         """What became of the run's calls between the snapshots."""
@@ -119,21 +120,15 @@ class Replay:
         """Say how far a replay is, by the lines that it has written."""
         progress, episodes = Progress(self.tell, _TELL_EVERY_S), self.plan.episodes
         what = f"replay on {side.upper()}, {SIDES.index(side) + 1} of 2"
+        written = anyio.Path(self.folders[side] / "episodes.jsonl")
         place = done = 0
-
-        def read() -> bytes:
-            try:
-                with (self.folders[side] / "episodes.jsonl").open("rb") as file:
-                    file.seek(place)
-                    return file.read(_PIECE)
-            except OSError:
-                return b""
-
         while True:
             await asyncio.sleep(_TELL_EVERY_S)
-            while text := await to_thread.run_sync(read):
-                place += len(text)
-                done += text.count(b"\n")
-            if done:
+            if await written.exists():
+                async with await written.open("rb") as file:
+                    await file.seek(place)
+                    while text := await file.read(_PIECE):
+                        place += len(text)
+                        done += text.count(b"\n")
                 share = min(done / episodes, 1.0)
                 progress.at(share, f"{what}: {done:,} of {episodes:,} episodes")

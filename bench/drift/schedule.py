@@ -1,17 +1,29 @@
-"""When the next snapshot of a series is recorded, and under which name.
+"""The folder of a watched series: when the next snapshot is recorded and under which name, and the
+comparisons.
 
-The folder says it: a snapshot is named by the time (UTC) at which its recording started, and the
-next one is due a period later. So the times stay the same when the watch is started again. Files
-with other names are not looked at.
+A snapshot is named by the time (UTC) at which its recording started, and the next one is due a
+period later. So the times stay the same when the watch is started again. Files with other names are
+not looked at. The comparisons are JSON Lines, which only the process that holds the folder's lock
+writes. A kill or a full disk may leave an incomplete last line. The next line replaces it, and the
+comparison is made again from its snapshots.
 """
 
+import os
+from collections import deque
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import orjson
+
+from bench.json_lines import ended_lines
 from cache import Clock
+from gateway.trace import end_of_lines
+from manifests.common.files import own_file, sync_folder
 
 SUFFIX: Final = ".snapshot"
+COMPARISONS: Final = "drift.jsonl"
 _JOURNAL: Final = f"{SUFFIX}.journal"
 _STAMP: Final = "%Y-%m-%dT%H%M%SZ"
 
@@ -88,3 +100,30 @@ def _is_ours(path: Path, suffix: str) -> bool:
         return f"{datetime.fromtimestamp(started(path), UTC):{_STAMP}}{suffix}" == path.name
     except ValueError:
         return False
+
+
+def append(folder: Path, content: Mapping[str, Any]) -> None:
+    """Append a comparison; on return it is on disk. Raises `OSError`."""
+    with open(folder / COMPARISONS, "a+b", opener=own_file) as file:
+        file.truncate(end_of_lines(file, file.seek(0, os.SEEK_END)))
+        file.write(orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE))
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(folder)
+
+
+def last_compared(folder: Path) -> str | None:
+    """The file name of the newer snapshot in the last whole line; None if there is no line.
+
+    Raises `JsonLinesError` if the file can't be read, or the line is no comparison.
+    """
+    if not (folder / COMPARISONS).exists():
+        return None
+    newest = deque(ended_lines(folder / COMPARISONS), maxlen=1)
+    if not newest:
+        return None
+    (last,) = newest
+    try:
+        return str(orjson.loads(last.text)["after"]["file"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise last.error("it is no comparison of snapshots") from None

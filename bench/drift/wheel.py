@@ -8,7 +8,6 @@ import lzma
 import stat
 import zipfile
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 
 MAX_WHEEL_BYTES = 64 * 2**20
@@ -27,17 +26,9 @@ class WheelError(Exception):
     """A file that can't be read as a wheel, or exceeds a bound; the text says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """The sources of a package by their names in the wheel, and why others were not read."""
-
-    files: dict[str, bytes]
-    unread: dict[str, str]
-
-
-def read_sources(wheel: Path, package: str) -> Sources:
-    """The files `package/**/*.py` of a wheel. A file that exceeds a bound of its own, is a link or
-    is damaged is left out and named; raises `WheelError` for the rest.
+def read_sources(wheel: Path, package: str) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The files `package/**/*.py` of a wheel, by their names in it, and why others were not read:
+    a file exceeds a bound of its own, is a link or is damaged. Raises `WheelError` for the rest.
     """
     try:
         if wheel.stat().st_size > MAX_WHEEL_BYTES:
@@ -50,7 +41,9 @@ def read_sources(wheel: Path, package: str) -> Sources:
         raise WheelError(f"{wheel.name}: not a wheel: {error}") from error
 
 
-def _sources(archive: zipfile.ZipFile, wheel: str, package: str) -> Sources:
+def _sources(
+    archive: zipfile.ZipFile, wheel: str, package: str
+) -> tuple[dict[str, bytes], dict[str, str]]:
     entries = archive.infolist()
     if len(entries) > MAX_ENTRIES:
         raise WheelError(f"{wheel}: {len(entries)} files, more than {MAX_ENTRIES}")
@@ -72,7 +65,7 @@ def _sources(archive: zipfile.ZipFile, wheel: str, package: str) -> Sources:
             unread[name] = why
         else:
             files[name] = content
-    return Sources(files, unread)
+    return files, unread
 
 
 def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> tuple[bytes, str]:

@@ -16,7 +16,7 @@ from bench.cli.drift.output import (
     table_of,
     write,
 )
-from gateway.cli.options import OutPath, echo_json, read_settings
+from gateway.cli.options import OutPath, echo_json, failures, read_settings, wrong_usage
 from gateway.cli.snapshot import tell_aside
 
 if TYPE_CHECKING:
@@ -102,17 +102,15 @@ def _releases(releases: "Releases", versions: Sequence[str], count: int | None) 
     """The releases to compare, the oldest first."""
     from bench.drift.releases import ReleaseError, evenly, order
 
-    try:
+    with wrong_usage(ReleaseError):
         named = sorted(versions, key=order)
-    except ReleaseError as error:
-        raise click.UsageError(str(error)) from error
     if len(set(map(order, named))) < len(named):
         raise click.UsageError("a release is named twice")
     if count is None and len(named) < 2:
         raise click.UsageError("name two releases or more, or give --releases")
     if count is not None and len(named) not in (0, 2):
         raise click.UsageError("--releases: name OLD and NEW, or no release")
-    try:
+    with failures(ReleaseError, of=releases.folder):
         if count is not None:
             there = releases.versions()
             if named:
@@ -122,12 +120,6 @@ def _releases(releases: "Releases", versions: Sequence[str], count: int | None) 
             if len(named) < 2:
                 raise click.ClickException("the index has no two such releases")
         return releases.get(named)
-    except ReleaseError as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(
-            f"{error.filename or releases.folder}: {error.strerror}"
-        ) from error
 
 
 def _write(content: Mapping[str, Any], html: Path | None, out: Path | None, force: bool) -> None:

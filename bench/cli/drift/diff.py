@@ -20,7 +20,7 @@ from bench.cli.drift.output import (
     write,
 )
 from bench.drift.finding import LEVELS
-from gateway.cli.options import OutPath, echo_json, exit_code_of, sigterm_interrupts
+from gateway.cli.options import OutPath, echo_json, exit_code_of, failures, sigterm_interrupts
 from gateway.cli.snapshot import counted, tell_aside
 
 if TYPE_CHECKING:
@@ -60,9 +60,10 @@ def diff(
     page also shows what changed from each to the next.
     """
     from bench.drift.snapshots.compare import series
-    from bench.drift.snapshots.markdown import markdown as as_markdown
+    from bench.drift.snapshots.page import markdown as as_markdown
     from bench.drift.snapshots.page import page
     from bench.drift.snapshots.rules import RulesError
+    from bench.progress import Progress
     from cache import SnapshotError
     from manifests import Catalog
 
@@ -74,12 +75,10 @@ def diff(
         raise click.UsageError("--markdown and --html name the same file, or a snapshot")
     check_free(files, force=force)
     try:
-        rules = rules_in(rules_file, snapshots)
-        with sigterm_interrupts():
-            tell = _progress(len(snapshots))
+        with failures(RulesError, SnapshotError), sigterm_interrupts():
+            rules = rules_in(rules_file, snapshots)
+            tell = Progress(tell_aside).at
             content, findings = series(snapshots, rules, Catalog.load(), tell)
-    except (RulesError, SnapshotError) as error:
-        raise click.ClickException(str(error)) from error
     except KeyboardInterrupt as told:
         tell_aside("finbench: interrupted; nothing was written")
         sys.exit(exit_code_of(told))
@@ -124,24 +123,6 @@ def _why_nothing(content: Mapping[str, Any]) -> str:
     if has_rows and not (calls["only_before"] or calls["only_after"]):
         return "the rules leave out every tool"
     return "no call is in both snapshots"
-
-
-def _progress(snapshots: int) -> Callable[[int, int], None]:
-    """Says how many tools are compared, in each of the comparisons of so many snapshots."""
-    from bench.progress import Progress
-
-    whole, progress = 1 if snapshots == 2 else snapshots, Progress(tell_aside)
-    passed = 0
-
-    def tell(done: int, count: int) -> None:
-        nonlocal passed
-        if done == count:
-            passed += 1
-        else:
-            part = (passed + done / count) / whole
-            progress.at(part, f"compared {done} of {count} tools")
-
-    return tell
 
 
 def _show(content: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ The run is played again on each snapshot, and both replays are compared as by `f
 
 import contextlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from bench.cli.options import (
     with_dataset,
     with_manifests,
 )
-from gateway.cli.options import OutPath, echo_json, ended, read_settings
+from gateway.cli.options import OutPath, echo_json, ended, failures, read_settings, wrong_usage
 from gateway.cli.snapshot import tell_aside
 
 if TYPE_CHECKING:
@@ -96,19 +96,24 @@ def impact(
     The recorded calls are made again on each snapshot, and get the recorded answers of the agent.
     Without --judge, no model judges them.
     """
+    from bench.agents.declaration import AgentSettingsError
     from bench.cli.warnings import warn_of_changes, warn_of_suite
     from bench.drift.impact import Impact
     from bench.drift.replay import Replay, plan_of
+    from bench.judges.registry import JudgeSettingsError
     from bench.runs.about import RunDirectoryError
     from bench.runs.reader import Run
     from bench.suites.suite import SuiteError
     from cache import Snapshot, SnapshotError
+    from gateway.trace import TraceError
 
     if resume and out is None:
         raise click.UsageError("--resume wants --out DIR")
     given = [n for n in options if context.get_parameter_source(n) is ParameterSource.COMMANDLINE]
     kind = suite_in(run_dir, suite)
-    with contextlib.ExitStack() as parts:
+    faults = failures(RunDirectoryError, SnapshotError, TraceError)
+    wrong = wrong_usage(SuiteError, AgentSettingsError, JudgeSettingsError)
+    with contextlib.ExitStack() as parts, faults, wrong:
         try:
             run = Run.open(run_dir)
             warn_of_changes(run)
@@ -132,13 +137,11 @@ def impact(
             notes = [*replay.notes(kind)]
             for note in notes:
                 tell_aside(f"finbench: {note}")
-            _play(replay, out)
+            ending = f"finbench: ending the replay; {_left(out)}."
+            if code := ended(replay.play, interrupted=ending):
+                sys.exit(code)
             found = Impact()
             compared = _compared(replay, found, suite)
-        except (RunDirectoryError, SnapshotError) as error:
-            raise click.ClickException(str(error)) from error
-        except SuiteError as error:
-            raise click.UsageError(str(error)) from error
         except KeyboardInterrupt:
             kept = out if out is not None and out.exists() else None
             tell_aside(f"finbench: interrupted; {_left(kept)}")
@@ -185,30 +188,6 @@ def _folders(parts: contextlib.ExitStack, out: Path | None, *, resume: bool) -> 
     return folders
 
 
-def _play(replay: "Replay", out: Path | None) -> None:
-    """Play the run on both snapshots; ends the command where that fails or is interrupted."""
-    from bench.agents.declaration import AgentSettingsError
-    from bench.judges.registry import JudgeSettingsError
-    from bench.runs.directory import RunDirectoryError
-    from bench.suites.suite import SuiteError
-    from cache import SnapshotError
-    from gateway.trace import TraceError
-
-    async def play() -> int:
-        try:
-            await replay.play()
-        except (AgentSettingsError, JudgeSettingsError, SuiteError) as error:
-            tell_aside(f"finbench: {error}")
-            return 2
-        except (RunDirectoryError, SnapshotError, TraceError, OSError) as error:
-            tell_aside(f"finbench: {error}")
-            return 1
-        return 0
-
-    if code := ended(play, interrupted=f"finbench: ending the replay; {_left(out)}."):
-        sys.exit(code)
-
-
 def _left(out: Path | None) -> str:
     if out is None:
         return "nothing of it is kept"
@@ -227,7 +206,7 @@ def _compared(replay: "Replay", found: "Impact", suite: str | None) -> dict[str,
     names = [measure.name for measure in a.suite.measures]
     fates, episodes, progress = replay.fates(), replay.plan.episodes, Progress(tell_aside)
     for number, (record, _) in enumerate(replay.run.episodes(), 1):
-        found.add(record, fates, _figures(a, names), _figures(b, names))
+        found.add(record, fates, *(_figures(side, record, names) for side in (a, b)))
         text = f"comparing calls: {number:,} of {episodes:,} episodes"
         progress.at(min(number / episodes, 1.0), text)
     if not found.compared:
@@ -241,14 +220,10 @@ def _compared(replay: "Replay", found: "Impact", suite: str | None) -> dict[str,
     return {name: result[name] for name in ("metrics", "flips")}
 
 
-def _figures(run: "Replayed", names: list[str]) -> "Callable[[EpisodeRecord], Figures | None]":
+def _figures(run: "Replayed", record: "EpisodeRecord", names: list[str]) -> "Figures | None":
     """What a replayed episode measures; the time that it took is no such figure."""
-
-    def figures(record: "EpisodeRecord") -> "Figures | None":
-        row = run.rows.get(record.id, {}).get(record.repeat)
-        return None if row is None else {name: row.figures.get(name) for name in names}
-
-    return figures
+    row = run.rows.get(record.id, {}).get(record.repeat)
+    return None if row is None else {name: row.figures.get(name) for name in names}
 
 
 def _end(

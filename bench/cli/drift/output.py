@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.drift.finding import LEVELS, reaches
+from gateway.cli.options import failures
 from gateway.cli.snapshot import tell_aside
 
 if TYPE_CHECKING:
@@ -30,23 +31,17 @@ def check_free(files: Sequence[Path], *, force: bool) -> None:
     from manifests.common.files import FORCE
 
     for file in files:
-        try:
-            there = file.exists()
-        except OSError as error:
-            raise click.ClickException(f"{file}: {error.strerror}") from error
-        if there and not force:
-            raise click.ClickException(f"{file}: it exists already; {FORCE}")
+        with failures(of=file):
+            if file.exists() and not force:
+                raise click.ClickException(f"{file}: it exists already; {FORCE}")
 
 
 def write(file: Path, text: bytes, *, force: bool) -> None:
     """Write a file. Raises `click.ClickException`."""
     from manifests.common.files import output_file
 
-    try:
-        with output_file(file, force=force) as out:
-            out.write(text)
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or file}: {error.strerror}") from error
+    with failures(of=file), output_file(file, force=force) as out:
+        out.write(text)
 
 
 def fail(findings: Sequence[Mapping[str, Any]], limit: str | None) -> None:

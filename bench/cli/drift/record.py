@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,10 +37,16 @@ if TYPE_CHECKING:
 PACE_S = 1.0
 TELL_S = 5.0
 
+NO_NETWORK = (
+    "no host answered, so the network or the settings are at fault, and not the tools. The same "
+    "command asks again"
+)
+GOES_ON = "The same command goes on; with --partial it makes the snapshot without them"
+
 _NAMED = 5
 
-_MOST_TOLD = 1_000
-"""Complaints of one recording that are told."""
+_REMEMBERED = 1_000
+"""Complaints of one recording that are not told again."""
 
 pace = click.option(
     "--pace",
@@ -131,7 +138,10 @@ class Recording:
                         self.tell(f"{counted(done)} {is_are} recorded already")
                     probing = Probing(gateway, left, pace_s, self.tell, self.tell_s)
                     await probing.run()
-                    self._check(probing, any_before=done > 0)
+                    if probing.unreachable and not done:
+                        raise _Unfinished(NO_NETWORK)
+                    if (texts := _left(probing)) and not self.partial:
+                        raise _Unfinished(f"{'; '.join(texts)}. {GOES_ON}")
         except _Unfinished as unfinished:
             self.tell(f"finbench: no snapshot yet: {unfinished}")
             return 1
@@ -146,18 +156,9 @@ class Recording:
             self.tell("finbench: nothing was recorded")
             return 1
         self.show(recorder.summary, recorder.path)
-        for text in _left(probing):
+        for text in texts:
             self.tell(f"finbench: {text}; the snapshot has no answer to them")
         return 0
-
-    def _check(self, probing: "Probing", *, any_before: bool) -> None:
-        """Raises `_Unfinished` if no snapshot is to be made yet."""
-        if probing.unreachable and not any_before:
-            text = "no host answered, so the network or the settings are at fault, and not the "
-            raise _Unfinished(f"{text}tools. The same command asks again")
-        if (left := _left(probing)) and not self.partial:
-            text = f"{'; '.join(left)}. The same command goes on; with --partial it makes the "
-            raise _Unfinished(f"{text}snapshot without them")
 
 
 class _Unfinished(Exception):
@@ -183,13 +184,7 @@ class _Complaints(logging.Handler):
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
-        self._tell = tell
-        self._told: set[str] = set()
-
-    def complain(self, text: str) -> None:
-        if text not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(text)
-            self._tell(f"finbench: {text}")
+        self.complain = lru_cache(_REMEMBERED)(lambda text: tell(f"finbench: {text}"))
 
     def emit(self, record: logging.LogRecord) -> None:
         self.complain(self.format(record))
@@ -206,7 +201,7 @@ class _Complaints(logging.Handler):
 
 def _left(probing: "Probing") -> list[str]:
     """What became of the calls that have neither an answer nor an error of the tool."""
-    later, unmade = probing.progress.later, probing.progress.unmade
+    later, unmade = probing.later, probing.unmade
     texts = []
     if later:
         are = "is" if later.total() == 1 else "are"

@@ -7,7 +7,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ import click
 
 from bench.cli.drift.diff import rules_in, with_rules
 from bench.cli.drift.record import TELL_S, Recording, pace, which_calls, which_tools
-from gateway.cli.options import OutPath, exit_code_of, sigterm_interrupts, simulation
+from gateway.cli.options import OutPath, exit_code_of, failures, sigterm_interrupts, simulation
 from gateway.cli.snapshot import counted
 from manifests.common.duration import duration
 from manifests.common.terminal import echo
@@ -85,10 +87,8 @@ def watch(
     from bench.drift.schedule import Schedule
     from bench.drift.snapshots.rules import RulesError
 
-    try:
+    with failures(RulesError):
         rules = rules_in(rules_file, (), _tell)
-    except RulesError as error:
-        raise click.ClickException(str(error)) from error
     tell_s = TELL_S if sys.stderr.isatty() else _TELL_S
     recording = Recording(tools, calls, pace_s, simulated, True, _show, _tell, tell_s, _stamp)
     with _locked(keep):
@@ -99,14 +99,12 @@ def watch(
             sys.exit(exit_code_of(told))
 
 
+@dataclass(frozen=True)
 class _Watch:
-    def __init__(
-        self, folder: Path, schedule: "Schedule", recording: Recording, rules: "Rules"
-    ) -> None:
-        self._folder = folder
-        self._schedule = schedule
-        self._recording = recording
-        self._rules = rules
+    folder: Path
+    schedule: "Schedule"
+    recording: Recording
+    rules: "Rules"
 
     def run(self, count: int | None) -> int:
         """Record `count` snapshots, or without end; return the exit code."""
@@ -117,11 +115,11 @@ class _Watch:
         while count is None or made < count:
             with sigterm_interrupts():
                 out = self._next()
-            if (ended := self._recording.run(out)) > 128:  # by a signal
+            if (ended := self.recording.run(out)) > 128:  # by a signal
                 return ended
             made += 1
             if ended:
-                self._schedule.failed(out)
+                self.schedule.failed(out)
                 code = 1
                 continue
             with sigterm_interrupts():
@@ -130,24 +128,24 @@ class _Watch:
 
     def _next(self) -> Path:
         """The snapshot to record, once it is due. An unfinished one is due at once."""
-        if (unfinished := self._schedule.unfinished()) is not None:
+        if (unfinished := self.schedule.unfinished()) is not None:
             _tell(f"going on with {unfinished.name}")
-            return self._schedule.start()
-        if (wait_s := self._schedule.wait_s()) > 1:
+            return self.schedule.start()
+        if (wait_s := self.schedule.wait_s()) > 1:
             at = datetime.fromtimestamp(time.time() + wait_s, UTC)
             _tell(f"next recording at {at:%Y-%m-%dT%H:%M:%SZ}, in {duration(wait_s)}")
-        while (wait_s := self._schedule.wait_s()) > 0:
+        while (wait_s := self.schedule.wait_s()) > 0:
             time.sleep(min(wait_s, _LOOK_S))
-        return self._schedule.start()
+        return self.schedule.start()
 
     def _compare_last(self) -> None:
         """Make the comparison that a watch which was killed did not write."""
-        from bench.drift.comparisons import last_compared
+        from bench.drift.schedule import last_compared
         from bench.json_lines import JsonLinesError
 
-        there = self._schedule.snapshots()
+        there = self.schedule.snapshots()
         try:
-            if len(there) > 1 and last_compared(self._folder) != there[-1].name:
+            if len(there) > 1 and last_compared(self.folder) != there[-1].name:
                 self._compare(there[-1])
         except JsonLinesError as error:
             _tell(f"finbench: {error}")
@@ -156,55 +154,54 @@ class _Watch:
         """Compare a snapshot with the one before, if there is one, and write what was found.
         Returns 1 if that can't be written.
         """
-        from bench.drift.comparisons import FILE, append
+        from bench.drift.schedule import COMPARISONS, append
         from bench.drift.snapshots.compare import compare
         from cache import SnapshotError
         from manifests import Catalog
 
-        before = [path for path in self._schedule.snapshots() if path.name < out.name]
+        before = [path for path in self.schedule.snapshots() if path.name < out.name]
         for path in before[: -_TRIED - 1 : -1]:
             try:
-                content = compare(path, out, self._rules, Catalog.load()).to_json()
+                content = compare(path, out, self.rules, Catalog.load()).to_json()
             except SnapshotError as error:
                 _tell(f"finbench: {out.name} is not compared with {path.name}: {error}")
                 continue
             _show_findings(content)
             try:
-                append(self._folder, content)
+                append(self.folder, content)
             except OSError as error:
-                _tell(f"finbench: {self._folder / FILE}: {error.strerror}")
+                _tell(f"finbench: {self.folder / COMPARISONS}: {error.strerror}")
                 return 1
             return 0
         return 0
 
 
-def _tell(text: str) -> None:
-    echo(f"{_stamp()}{text}", err=True)
-
-
 def _stamp() -> str:
-    return f"{_now()} "
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} "
+
+
+def _say(text: str, *, err: bool = False) -> None:
+    echo(f"{_stamp()}{text}", err=err)
+
+
+_tell = partial(_say, err=True)
 
 
 def _show(summary: "Summary", path: Path) -> None:
     statuses = ", ".join(f"{status} {count:,}" for status, count in summary.statuses.items())
-    echo(f"{_now()} {path.name}: {counted(summary.rows)} ({statuses})")
+    _say(f"{path.name}: {counted(summary.rows)} ({statuses})")
 
 
 def _show_findings(content: dict[str, Any]) -> None:
     counts = ", ".join(f"{c['level']} {c['check']} {c['findings']:,}" for c in content["counts"])
     names = f"{content['before']['file']} to {content['after']['file']}"
-    echo(f"{_now()} {names}: {counts or 'nothing was found'}")
+    _say(f"{names}: {counts or 'nothing was found'}")
     errors = [finding for finding in content["findings"] if finding["level"] == "ERR"]
     for finding in errors[:_NAMED]:
         where = finding["tool"] or f"host {finding['host']}"
-        echo(f"{_now()} ERR {finding['check']} {where}: {finding['text'][:400]}")
+        _say(f"ERR {finding['check']} {where}: {finding['text'][:400]}")
     if (others := len(errors) - _NAMED) > 0:
-        echo(f"{_now()} and {others:,} others at level ERR")
-
-
-def _now() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        _say(f"and {others:,} others at level ERR")
 
 
 @contextmanager
@@ -214,11 +211,9 @@ def _locked(folder: Path) -> Iterator[None]:
 
     if folder.exists() and not folder.is_dir():
         raise click.UsageError(f"--keep {folder}: it is a file; name a folder")
-    try:
+    with failures(of=folder):
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = own_file(str(folder / ".watch.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or folder}: {error.strerror}") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,12 +8,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from math import inf
 from typing import Any, Final
 
 from bench.drift.snapshots.records import KEY, Records, is_null, last_name, numbers, shown
-from bench.drift.snapshots.statistics import is_even
+from bench.drift.snapshots.statistics import direction, is_even
 
 _IDENTITY = re.compile(
     r"(?i)(?:^|[_. ])(?:id|isin|cusip|symbol|ticker|code|slug|key|uuid)$"
@@ -93,7 +93,7 @@ def _by_values(
         if not found:
             break
         places, known = _once(after.fields[name]), _once(before.fields[name])
-        if is_even([x for x in numbers(known) if x is not None]):
+        if is_even(numbers(known)):
             continue
         pairs = [(i, places[cell]) for cell, i in known.items() if cell in places]
         for date in [*found]:
@@ -148,7 +148,7 @@ def _by_date(
     """
     for name in common:
         dates = before.dates.get(name)
-        others = after.dates.get(name) if dates is not None and _is_ordered(dates) else None
+        others = after.dates.get(name) if dates is not None and direction(dates) else None
         if dates is None or others is None:
             continue
         pairs = _pairs(dates, others)
@@ -169,13 +169,6 @@ def _within(dates: Sequence[float], others: Sequence[float]) -> int:
     """How many of `dates` are in the time that both cover."""
     first, last = max(min(dates), min(others)), min(max(dates), max(others))
     return sum(first <= date <= last for date in dates)
-
-
-def _is_ordered(dates: Sequence[float]) -> bool:
-    if len(dates) < 2 or dates[0] == dates[-1]:
-        return False
-    sign = 1 if dates[0] < dates[-1] else -1
-    return all(sign * a <= sign * b for a, b in pairwise(dates))
 
 
 def _pairs(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[int, int]] | None:

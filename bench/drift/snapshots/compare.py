@@ -14,14 +14,14 @@ from itertools import pairwise
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from bench.drift.finding import LEVELS, Finding, Level
 from bench.drift.snapshots.pool import DAY_S
-from bench.drift.snapshots.report import CHECKS
+from bench.drift.snapshots.report import CHECKS, Report
 from bench.drift.snapshots.rules import Rules
 from bench.drift.snapshots.statistics import significant
-from bench.drift.snapshots.tool import SLOWER, SLOWER_MS, ToolResult, compare_tool
+from bench.drift.snapshots.tool import SLOWER, SLOWER_MS, compare_tool
 from bench.drift.survival import followed
 from cache import Snapshot, SnapshotError
 from gateway.upstreams.hosts import host_of
@@ -45,12 +45,8 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 Tell = Callable[[int, int], None]
 
 
-class Tool(NamedTuple):
-    """What the comparison needs to know of a tool."""
-
-    name: str
-    host: str | None
-    timeliness: str
+Tool = tuple[str, str | None, str]
+"""What the comparison needs to know of a tool: name, host, timeliness."""
 
 
 @dataclass(frozen=True)
@@ -128,19 +124,19 @@ def compare(
         second,
         rules.applied(_findings(results)),
         counts,
-        frozenset(result.report.tool for result in results if result.answered_before),
-        frozenset(result.report.tool for result in results if result.answered_after),
+        frozenset(result.tool for result in results if result.answered_before),
+        frozenset(result.tool for result in results if result.answered_after),
     )
 
 
 def _about_tool(name: str, catalog: Catalog) -> Tool:
     manifest = catalog.get(name)
     if manifest is None:
-        return Tool(name, None, "static")
-    return Tool(name, host_of(manifest), manifest.timeliness)
+        return name, None, "static"
+    return name, host_of(manifest), manifest.timeliness
 
 
-def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolResult]:
+def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[Report]:
     """By several processes, each of which opens the snapshots once. They do not see Ctrl-C, and end
     when this process sees it, or ends.
     """
@@ -185,32 +181,32 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _compare_opened(tool: Tool) -> ToolResult:
+def _compare_opened(tool: Tool) -> Report:
     return compare_tool(_opened[0], _opened[1], *tool)
 
 
-def _findings(results: Sequence[ToolResult]) -> list[Finding]:
+def _findings(results: Sequence[Report]) -> list[Finding]:
     """All findings, the worst first, then by tool. Distributions are tested together."""
-    limit = significant([p for r in results for p in r.report.chances], FALSE_RATE)
+    limit = significant([p for r in results for p in r.chances], FALSE_RATE)
     found = [*_of_hosts(results)]
     for result in results:
-        found += result.report.findings.values()
-        found += (finding for chance, finding in result.report.tested if chance <= limit)
+        found += result.findings.values()
+        found += (finding for chance, finding in result.tested if chance <= limit)
     order = {name: place for place, name in enumerate((*LEVELS, *CHECKS))}
     found.sort(key=lambda f: (order[f.level], f.tool or "", order.get(f.check, 99), f.column or ""))
     return found
 
 
-def _of_hosts(results: Iterable[ToolResult]) -> Iterator[Finding]:
+def _of_hosts(results: Iterable[Report]) -> Iterator[Finding]:
     """What all tools of a host have in common: they fail, or they are slower."""
-    hosts: defaultdict[str, list[ToolResult]] = defaultdict(list)
+    hosts: defaultdict[str, list[Report]] = defaultdict(list)
     for result in results:
-        if result.report.host is not None and result.answered_before:
-            hosts[result.report.host].append(result)
+        if result.host is not None and result.answered_before:
+            hosts[result.host].append(result)
     for host, tools in hosts.items():
         if len(tools) < LEAST_TOOLS:
             continue
-        if all(("availability", None) in tool.report.findings for tool in tools) and not any(
+        if all(("availability", None) in tool.findings for tool in tools) and not any(
             tool.answered_after for tool in tools
         ):
             text = f"all {len(tools)} tools of {host} that answered fail now"
@@ -228,18 +224,27 @@ def _of_hosts(results: Iterable[ToolResult]) -> Iterator[Finding]:
 
 
 def series(
-    paths: Sequence[Path], rules: Rules, catalog: Catalog, tell: Tell | None = None
+    paths: Sequence[Path], rules: Rules, catalog: Catalog, tell: Callable[[float, str], None]
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Compare the first of at least two snapshots with the last, and each with the next. More than
     two are taken in the order in which they were recorded.
 
     Returns the content as `--json` prints it, and the findings between the first and the last.
-    Raises `SnapshotError`.
+    `tell` hears which part is done, and says it in words. Raises `SnapshotError`.
     """
     if len(paths) > 2:
         paths = sorted(paths, key=_recorded_at)
-    steps = [compare(a, b, rules, catalog, tell) for a, b in pairwise(paths)]
-    whole = steps[0] if len(steps) == 1 else compare(paths[0], paths[-1], rules, catalog, tell)
+    pairs = [*pairwise(paths), (paths[0], paths[-1])] if len(paths) > 2 else [(paths[0], paths[1])]
+
+    def compared(passed: int) -> Comparison:
+        def told(done: int, count: int) -> None:
+            part = (passed + done / count) / len(pairs)
+            tell(part, f"compared {done} of {count} tools")
+
+        return compare(*pairs[passed], rules, catalog, told)
+
+    comparisons = [compared(place) for place in range(len(pairs))]
+    steps, whole = comparisons[: len(paths) - 1], comparisons[-1]
     content = whole.to_json()
     content["hosts"] = _by_host(whole.findings)
     content["series"] = [*_series(steps)]

@@ -1,21 +1,28 @@
 """What a page shows of a field before and after, numbers by date, numbers by range or texts, and of
-a series of snapshots; and how it is drawn: as SVG with classes.
+a series of snapshots; and how it is drawn as SVG.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from html import escape
-from math import log10
 from typing import Any, Final
 
+from markupsafe import Markup
+
+from bench import drawing as d
 from bench.drift.finding import LEVELS
 from bench.drift.snapshots.records import number
 from bench.drift.snapshots.statistics import quantile
 from bench.drift.snapshots.time_checks import day
-from manifests.common.terminal import plain
 
 POINTS: Final = 60
 BARS: Final = 16
+
+SIDES: Final = {"before": "soft", "after": "accent"}
+"""Both sides of a comparison, each with its paint."""
+
+_LEVEL_PAINTS: Final = dict(zip(LEVELS, ("bad-ink", "strong-line", "rest"), strict=True))
+
+_WIDTH, _HEIGHT = 420.0, 120.0
 
 
 def series(dates: Sequence[float], pairs: Sequence[tuple[Any, Any]]) -> Mapping[str, Any] | None:
@@ -26,15 +33,10 @@ def series(dates: Sequence[float], pairs: Sequence[tuple[Any, Any]]) -> Mapping[
         if (x := number(a)) is not None and (y := number(b)) is not None
     )
     step = max(-(-len(values) // POINTS), 1)
-    chosen = values[::step]
-    if len(chosen) < 2:
+    if len(values[::step]) < 2:
         return None
-    return {
-        "kind": "series",
-        "dates": [date for date, _, _ in chosen],
-        "before": [x for _, x, _ in chosen],
-        "after": [y for _, _, y in chosen],
-    }
+    shown, before, after = zip(*values[::step], strict=True)
+    return {"kind": "series", "dates": shown, "before": before, "after": after}
 
 
 def histogram(before: Sequence[float], after: Sequence[float]) -> Mapping[str, Any] | None:
@@ -46,143 +48,93 @@ def histogram(before: Sequence[float], after: Sequence[float]) -> Mapping[str, A
     if not low < high or high - low > 1e300:
         return None
     is_log = low > 0 and high / low > 100
-    first, last = (log10(low), log10(high)) if is_log else (low, high)
+    place = d.Scale(low, high, 0, BARS, is_log)
 
     def shares(values: Sequence[float]) -> list[float]:
-        bars = [0] * BARS
-        for value in values:
-            place = log10(max(value, low)) if is_log else value
-            bars[min(max(int((place - first) / (last - first) * BARS), 0), BARS - 1)] += 1
-        return [round(count / len(values), 4) for count in bars]
+        bars = Counter(int(place(min(max(value, low), high))) for value in values)
+        bars[BARS - 1] += bars[BARS]
+        return [round(bars[n] / len(values), 4) for n in range(BARS)]
 
-    return {
-        "kind": "histogram",
-        "low": low,
-        "high": high,
-        "log": is_log,
-        "before": shares(before),
-        "after": shares(after),
-    }
+    ends = f"{low:,.6g}", f"{high:,.6g}{' (log)' if is_log else ''}"
+    return {"kind": "histogram", "ends": ends, "before": shares(before), "after": shares(after)}
 
 
 def counts(before: Counter[str], after: Counter[str]) -> Mapping[str, Any]:
     """How often the most frequent texts stand on each side."""
     names = [name for name, _ in (before + after).most_common(12)]
-    return {
-        "kind": "counts",
-        "names": names,
-        "before": [before[name] for name in names],
-        "after": [after[name] for name in names],
-    }
+    sides = {"before": [before[n] for n in names], "after": [after[n] for n in names]}
+    return {"kind": "counts", "names": names, **sides}
 
 
-_WIDTH, _HEIGHT, _LEFT, _BASE = 420, 120, 8, 96
-
-SIDES: Final = ("before", "after")
-
-
-def drawing(evidence: Mapping[str, Any], name: str) -> str:
+def drawing(evidence: Mapping[str, Any], name: str) -> Markup:
     """What `evidence` holds of the field `name`."""
-    match evidence["kind"]:
-        case "series":
-            body, said = _lines(evidence)
-        case "histogram":
-            body, said = _bars(evidence)
-        case _:
-            return _counts(evidence, name)
-    return _svg(body, f"{name}: {said}", _HEIGHT)
+    draw = {"series": _lines, "histogram": _bars, "counts": _counts}[evidence["kind"]]
+    parts, height, said = draw(evidence)
+    return d.drawing(parts, _WIDTH, height, f"{name}: {said}"[:300])
 
 
-def timeline(series: Sequence[Mapping[str, Any]]) -> str:
+Drawn = tuple[list[str], float, str]
+"""The elements of a drawing, its height, and what it shows in words."""
+
+
+def _lines(evidence: Mapping[str, Any]) -> Drawn:
+    dates = evidence["dates"]
+    values = [*evidence["before"], *evidence["after"]]
+    x = d.Scale(dates[0], dates[-1], 40, _WIDTH - 40)
+    y = d.Scale(min(values), max(values), _HEIGHT - 24, 14)
+    first, last, low, high = day(dates[0]), day(dates[-1]), f"{y.low:,.6g}", f"{y.high:,.6g}"
+    parts = [*d.x_axis(x, y.start, {x.low: first, x.high: last}), d.text((8, 10), high, "soft")]
+    for side, paint in SIDES.items():
+        points = zip(map(x, dates), map(y, evidence[side]), strict=True)
+        parts.append(d.line(points, paint, 2, dash="5 3" if side == "before" else ""))
+    return parts, _HEIGHT, f"from {first} to {last}, between {low} and {high}"
+
+
+def _bars(evidence: Mapping[str, Any]) -> Drawn:
+    low, high = evidence["ends"]
+    x = d.Scale(0, BARS, 20, _WIDTH - 20)
+    most = max(*evidence["before"], *evidence["after"]) or 1
+    y = d.Scale(0, most, _HEIGHT - 24, 8)
+    parts = d.x_axis(x, y.start, {})
+    parts.append(d.text((x.start, _HEIGHT - 10), low, "soft"))
+    parts.append(d.text((x.end, _HEIGHT - 10), high, "soft", "end"))
+    wide = 0.42 * (x(1) - x(0))
+    for offset, (side, paint) in zip((0.08, 0.5), SIDES.items(), strict=True):
+        for place, share in enumerate(evidence[side]):
+            parts.append(d.bar((x(place + offset), y(share)), wide, y.start - y(share), paint))
+    return parts, _HEIGHT, f"values from {low} to {high}"
+
+
+def _counts(evidence: Mapping[str, Any]) -> Drawn:
+    most = max(*evidence["before"], *evidence["after"], 1)
+    left, parts = d.names(evidence["names"], 4, 26, 200)
+    for offset, (side, paint) in zip((4, 14), SIDES.items(), strict=True):
+        for place, count in enumerate(evidence[side]):
+            parts.append(d.bar((left + 8, 4 + 26 * place + offset), count / most * 180, 8, paint))
+    return parts, 8 + 26 * len(evidence["names"]), "how often each text stands"
+
+
+def timeline(series: Sequence[Mapping[str, Any]]) -> Markup:
     """For each snapshot but the first, the findings since the one before, as stacked bars; and a
     line of how many tools answered.
     """
-    width, height, base = 720, 240, 190
+    width, height = 560.0, 190.0
     most = max((sum(row["findings"].values()) for row in series[1:]), default=0) or 1
     answered = max(row["answered"] for row in series) or 1
-    step = (width - 100) / max(len(series) - 1, 1)
-    parts, line = [], []
-    for place, row in enumerate(series):
-        x, y = 50 + place * step, float(base)
-        for level in LEVELS if row["findings"] else ():
-            tall = row["findings"][level] / most * (base - 30)
-            y -= tall
-            wide = min(step * 0.6, 40)
-            shape = f'x="{x - wide / 2:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{tall:.1f}"'
-            said = f"{row['findings'][level]} {level}"
-            parts.append(f'<rect class="{level.lower()}" {shape}><title>{said}</title></rect>')
-        line.append(f"{x:.1f} {base - row['answered'] / answered * (base - 30):.1f}")
-        if place in (0, len(series) - 1) or len(series) <= 8:
-            at = day(row["recorded_from"])
-            parts.append(f'<text x="{x:.1f}" y="{base + 18}" text-anchor="middle">{at}</text>')
-    parts.append(f'<path class="after line" d="M{"L".join(line)}"/>')
-    parts.append(f'<path class="axis" d="M20 {base}H{width - 20}"/>')
+    x = d.Scale(0, max(len(series) - 1, 1), 40, width - 40)
+    found, tools = d.Scale(0, most, height - 40, 20), d.Scale(0, answered, height - 40, 20)
+    wide = min(0.6 * (x(1) - x(0)), 40)
+    shown = {place for place in range(len(series)) if len(series) <= 8} | {0, len(series) - 1}
+    parts = d.x_axis(x, found.start, {n: day(series[n]["recorded_from"]) for n in shown})
+    for place, row in enumerate(series[1:], 1):
+        below = 0
+        for level, count in row["findings"].items():
+            bottom, below = found(below), below + count
+            corner = x(place) - wide / 2, found(below)
+            parts.append(d.bar(corner, wide, bottom - found(below), _LEVEL_PAINTS[level]))
+    line = [(x(place), tools(row["answered"])) for place, row in enumerate(series)]
+    parts.append(d.line(line, "accent", 2))
     said = f"bars: findings since the snapshot before, at most {most:,}"
     said += f"; line: tools that answered, at most {answered:,}"
-    parts.append(f'<text x="20" y="{height - 8}">{said}</text>')
-    return _svg("".join(parts), f"Findings over {len(series)} snapshots; {said}", height, width)
-
-
-def _lines(evidence: Mapping[str, Any]) -> tuple[str, str]:
-    values = [*evidence["before"], *evidence["after"]]
-    low, high = min(values), max(values)
-    dates = evidence["dates"]
-    span = (dates[-1] - dates[0]) or 1
-    parts = []
-    for side in SIDES:
-        points = [
-            f"{_LEFT + (date - dates[0]) / span * (_WIDTH - 2 * _LEFT):.1f} "
-            f"{_BASE - (value - low) / ((high - low) or 1) * (_BASE - 12):.1f}"
-            for date, value in zip(dates, evidence[side], strict=True)
-        ]
-        parts.append(f'<path class="{side} line" d="M{"L".join(points)}"/>')
-    first, last = day(dates[0]), day(dates[-1])
-    parts += _scale(first, last)
-    parts.append(f'<text x="{_LEFT}" y="10">{high:,.6g}</text>')
-    return "".join(parts), f"from {first} to {last}, between {low:,.6g} and {high:,.6g}"
-
-
-def _bars(evidence: Mapping[str, Any]) -> tuple[str, str]:
-    count = len(evidence["before"])
-    most = max(*evidence["before"], *evidence["after"]) or 1
-    wide = (_WIDTH - 2 * _LEFT) / count
-    parts = []
-    for offset, side in zip((0.08, 0.5), SIDES, strict=True):
-        for place, share in enumerate(evidence[side]):
-            tall = share / most * (_BASE - 12)
-            shape = (
-                f'x="{_LEFT + (place + offset) * wide:.1f}" y="{_BASE - tall:.1f}" '
-                f'width="{wide * 0.42:.1f}" height="{tall:.1f}"'
-            )
-            parts.append(f'<rect class="{side}" {shape}/>')
-    low, high = f"{evidence['low']:,.6g}", f"{evidence['high']:,.6g}"
-    parts += _scale(low, f"{high}{' (log)' if evidence['log'] else ''}")
-    return "".join(parts), f"values from {low} to {high}"
-
-
-def _counts(evidence: Mapping[str, Any], name: str) -> str:
-    most = max(*evidence["before"], *evidence["after"], 1)
-    parts = []
-    for place, text in enumerate(evidence["names"]):
-        y = 6 + 30 * place
-        said = plain(text if len(text) <= 24 else f"{text[:24]}...")
-        parts.append(f'<text x="{_LEFT}" y="{y + 14}">{escape(said)}</text>')
-        for offset, side in zip((0, 11), SIDES, strict=True):
-            wide = evidence[side][place] / most * 200
-            shape = f'x="200" y="{y + offset}" width="{wide:.1f}" height="9"'
-            parts.append(f'<rect class="{side}" {shape}/>')
-    height = 12 + 30 * len(evidence["names"])
-    return _svg("".join(parts), f"{name}: how often each text stands", height)
-
-
-def _scale(first: str, last: str) -> list[str]:
-    return [
-        f'<path class="axis" d="M{_LEFT} {_BASE}H{_WIDTH - _LEFT}"/>',
-        f'<text x="{_LEFT}" y="{_BASE + 16}">{first}</text>',
-        f'<text x="{_WIDTH - _LEFT}" y="{_BASE + 16}" text-anchor="end">{last}</text>',
-    ]
-
-
-def _svg(body: str, label: str, height: int, width: int = _WIDTH) -> str:
-    said = escape(plain(label[:300]))
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{said}">{body}</svg>'
+    parts.append(d.text((8, height - 6), said, "soft"))
+    return d.drawing(parts, width, height, f"Findings over {len(series)} snapshots; {said}")

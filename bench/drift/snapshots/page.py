@@ -1,8 +1,10 @@
-"""A comparison of snapshots as one page of HTML, which requests nothing and has no script.
+"""A comparison of snapshots as one page of HTML, which requests nothing and has no script, and as
+Markdown for a pull request.
 
-No text of an answer becomes markup in it, and none controls the direction of writing.
+No text of an answer becomes markup in them, and none controls the direction of writing.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -15,14 +17,19 @@ from bench.drift.finding import LEVELS, Finding, Level
 from bench.drift.page import rendered
 from bench.drift.picture import curves
 from bench.drift.snapshots.drawings import SIDES, drawing, timeline
-from bench.drift.snapshots.report import CHECKS
+from bench.drift.snapshots.report import CHECKS, MAX_VALUE, cut
+from manifests.common.terminal import plain
 
 MOST_TOOLS: Final = 400
 """Rows of the heat map."""
 
 MOST_FINDINGS: Final = 1_000
 MOST_DRAWN: Final = 300
-MAX_VALUE: Final = 200
+
+MOST_IN_MARKDOWN: Final = 100
+MAX_CELL: Final = 300
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@:-])")
 
 
 def page(content: Mapping[str, Any], findings: Sequence[Finding]) -> str:
@@ -48,8 +55,8 @@ def page(content: Mapping[str, Any], findings: Sequence[Finding]) -> str:
             for row in content["hosts"]
         ],
         series=[*_series(content)],
-        timeline=Markup(timeline(content["series"])) if several else None,  # noqa: S704 - ours
-        curve=Markup(_curve(content)) if several else None,  # noqa: S704 - ours
+        timeline=timeline(content["series"]) if several else None,
+        curve=_curve(content) if several else None,
     )
 
 
@@ -100,13 +107,13 @@ def _listed(findings: Sequence[Finding]) -> Iterator[dict[str, Any]]:
         picture = None
         if finding.evidence is not None and drawn < MOST_DRAWN:
             drawn += 1
-            picture = Markup(drawing(finding.evidence, finding.column or ""))  # noqa: S704 - ours
+            picture = drawing(finding.evidence, finding.column or "")
         yield {
             "id": finding.id,
             "level": finding.level,
             "check": finding.check,
             "name": _name(finding),
-            "text": _cut(finding.text, 2 * MAX_VALUE),
+            "text": cut(finding.text, 2 * MAX_VALUE),
             "before": _value(finding.before),
             "after": _value(finding.after),
             "picture": picture,
@@ -117,11 +124,7 @@ def _value(value: Any) -> str:
     if value is None:
         return "none"
     text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
-    return _cut(text, MAX_VALUE)
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[:length]}..."
+    return str(cut(text))
 
 
 def _series(content: Mapping[str, Any]) -> Iterator[list[str]]:
@@ -131,12 +134,54 @@ def _series(content: Mapping[str, Any]) -> Iterator[list[str]]:
         yield [row["file"], _day(row), f"{row['calls']:,}", f"{row['answered']:,}", *counts]
 
 
-def _curve(content: Mapping[str, Any]) -> str:
+def _curve(content: Mapping[str, Any]) -> Markup:
     return curves(
         "Tools that answered in the first snapshot and still do",
         "days since the first snapshot; a mark for each snapshot",
-        {"answer": ("catalogue", content["survival"])},
+        {"answer": content["survival"]},
         "tools",
         [row["days"] for row in content["series"]],
         "days",
     )
+
+
+def markdown(content: Mapping[str, Any]) -> str:
+    """The comparison of the content of `series`: the counts, then the findings that are no INFO.
+
+    No text of an answer becomes markup, a link or a mention.
+    """
+    return plain("\n".join(_lines(content)) + "\n")
+
+
+def _lines(content: Mapping[str, Any]) -> Iterator[str]:
+    yield f"### Drift from {_day(content['before'])} UTC to {_day(content['after'])} UTC"
+    yield ""
+    calls = content["calls"]
+    both, same = calls["same"] + calls["changed"], calls["same"]
+    were, have = ("call was" if both == 1 else "calls were"), ("has" if same == 1 else "have")
+    yield f"{both:,} {were} answered in both snapshots, and {same:,} {have} the same answer."
+    yield ""
+    if not content["findings"]:
+        yield "Nothing was found."
+        return
+    yield "| level | check | findings |"
+    yield "|---|---|---:|"
+    for row in content["counts"]:
+        yield f"| {row['level']} | `{row['check']}` | {row['findings']:,} |"
+    chosen = [finding for finding in content["findings"] if finding["level"] != "INFO"]
+    if not chosen:
+        return
+    yield ""
+    yield "| level | tool | check | what |"
+    yield "|---|---|---|---|"
+    for finding in chosen[:MOST_IN_MARKDOWN]:
+        tool = finding["tool"] or f"host {finding['host']}"
+        cells = (finding["level"], _cell(tool), f"`{finding['check']}`", _cell(finding["text"]))
+        yield f"| {' | '.join(cells)} |"
+    if len(chosen) > MOST_IN_MARKDOWN:
+        yield ""
+        yield f"And {len(chosen) - MOST_IN_MARKDOWN:,} more."
+
+
+def _cell(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", cut(" ".join(text.split()), MAX_CELL))

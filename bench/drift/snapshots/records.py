@@ -149,9 +149,15 @@ def spaced(cells: Sequence[Any], least: int) -> Sequence[Any]:
     return cells[:: max(len(cells) // least, 1)]
 
 
-def numbers(cells: Iterable[Any]) -> list[float | None]:
-    """The number in each cell, also one that is written as text; None for a cell without one."""
-    return [number(cell) for cell in cells]
+def numbers(cells: Iterable[Any]) -> list[float]:
+    """The numbers in cells, also those that are written as text, sorted."""
+    return sorted(x for x in map(number, cells) if x is not None)
+
+
+def number_pairs(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[float, float]]:
+    """The numbers of the pairs of cells that both hold one."""
+    known = ((number(a), number(b)) for a, b in pairs)
+    return [(x, y) for x, y in known if x is not None and y is not None]
 
 
 def number(cell: Any) -> float | None:

@@ -1,5 +1,6 @@
 """Collects the findings about one tool, at the levels that the rules give them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -55,7 +56,9 @@ class Report:
     one replaces it. Paths are given as `bench.drift.snapshots.records` has them.
 
     `chances` are the probabilities of all tests of distributions, of which `tested` holds those
-    that the correction for many tests has yet to confirm.
+    that the correction for many tests has yet to confirm. Also how many calls there are by what
+    became of them, whether one was answered before and after, and the milliseconds of each that was
+    answered in both snapshots.
     """
 
     tool: str
@@ -63,6 +66,10 @@ class Report:
     findings: dict[tuple[str, str | None], Finding] = field(default_factory=dict)
     chances: list[float] = field(default_factory=list)
     tested: list[tuple[float, Finding]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    answered_before: bool = False
+    answered_after: bool = False
+    latencies: list[tuple[float, float]] = field(default_factory=list)
 
     def add(
         self,

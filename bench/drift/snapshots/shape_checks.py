@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from statistics import median
 from typing import Any, Final
 
@@ -16,13 +15,14 @@ from bench.drift.snapshots.records import (
     forms,
     inner,
     is_null,
+    number_pairs,
     numbers,
     said,
     shown,
     spaced,
 )
 from bench.drift.snapshots.report import Report
-from bench.drift.snapshots.statistics import kolmogorov_smirnov, rank_correlation
+from bench.drift.snapshots.statistics import direction, kolmogorov_smirnov, rank_correlation
 
 _CHANCE: Final = 1e-3
 """A field is gone, not only optional, if chance explains its absence no better than this."""
@@ -123,10 +123,10 @@ def _example(cells: Sequence[Any], form: str | None = None) -> str:
 def check_row_order(pair: Pair, report: Report) -> None:
     """Whether records that were ordered by date are ordered otherwise."""
     for name, dates in pair.before.dates.items():
-        before, others = _direction(dates), pair.after.dates.get(name)
-        if before is None or others is None or len({*others}) < 3:
+        before, others = direction(dates), pair.after.dates.get(name)
+        if before is None or others is None or min(len({*dates}), len({*others})) < 3:
             continue
-        after = _direction(others)
+        after = direction(others)
         if after != before:
             path = pair.before.path(name)
             orders = {1: "oldest first", -1: "newest first", None: "in no order of date"}
@@ -144,15 +144,6 @@ def _check_column_order(pairs: Sequence[Pair], report: Report) -> None:
             names = ([*map(shown, before)], [*map(shown, after)])
             report.add("order", None, *names, text, level="INFO")
             return
-
-
-def _direction(dates: Sequence[float]) -> int | None:
-    """1 if dates rise, -1 if they fall, None if neither or if there are fewer than three."""
-    if len({*dates}) < 3:
-        return None
-    rises = dates[0] < dates[-1]
-    ordered = all(a <= b if rises else a >= b for a, b in pairwise(dates))
-    return (1 if rises else -1) if ordered else None
 
 
 def _is_gone(before: Sequence[Any], after: Sequence[Any]) -> bool:
@@ -193,30 +184,17 @@ def _is_text(form: str) -> bool:
     return form.startswith(_TEXTS)
 
 
-@dataclass
 class _Column:
     """A column that may have another name: the cells of records that belong together, and what can
     be said of its cells alone. Of many cells evenly spaced ones are read.
     """
 
-    name: str
-    form: str | None
-    together: list[Any]
-    numbers: list[float | None]
-    sorted: list[float]
-    texts: set[str]
-
-    @classmethod
-    def of(cls, name: str, cells: Sequence[Any], together: list[Any]) -> "_Column":
-        found = forms(cells)
-        return cls(
-            name,
-            max(found, key=lambda form: found[form]) if found else None,
-            together,
-            numbers(together),
-            sorted(x for x in numbers(spaced(cells, _SAMPLE)) if x is not None),
-            {str(cell) for cell in cells[:_MOST_TEXTS] if not is_null(cell)},
-        )
+    def __init__(self, cells: Sequence[Any], together: list[Any]) -> None:
+        shares = forms(cells)
+        self.form = max(shares, key=lambda form: shares[form], default=None)
+        self.together = together
+        self.numbers = numbers(spaced(cells, _SAMPLE))
+        self.texts = {str(cell) for cell in cells[:_MOST_TEXTS] if not is_null(cell)}
 
 
 def _renamed(
@@ -237,27 +215,23 @@ def _renamed(
         cells = records.fields.get(name)
         return MISSING if cells is None else cells[place]
 
-    new = [
-        _Column.of(f.name, f.after, [cell(pair.after, f.name, j) for pair, _, j in places])
-        for f in added
-    ]
+    new = [_Column(f.after, [cell(pair.after, f.name, j) for pair, _, j in places]) for f in added]
     scored = []
     for before in removed:
         together = [cell(pair.before, before.name, i) for pair, i, _ in places]
-        old = _Column.of(before.name, before.before, together)
+        old = _Column(before.before, together)
         for after, other in zip(added, new, strict=True):
             names = ratio(_plain(before.name), _plain(after.name)) / 100
             values, why = _alike(old, other)
             if values >= 0.8 or (values >= 0.5 and names >= 0.4) or min(values + 0.3, names) >= 0.6:
                 scored.append((values + names, before, after, why))
-    found = []
-    scored.sort(key=lambda item: -item[0])
+    found: dict[str, tuple[FieldPool, FieldPool, str]] = {}
     taken: set[str] = set()
-    for _, before, after, why in scored:
-        if not taken & {f"-{before.name}", f"+{after.name}"}:
-            taken |= {f"-{before.name}", f"+{after.name}"}
-            found.append((before, after, why))
-    return found
+    for _, before, after, why in sorted(scored, key=lambda item: -item[0]):
+        if before.name not in found and after.name not in taken:
+            taken.add(after.name)
+            found[before.name] = (before, after, why)
+    return [*found.values()]
 
 
 def _plain(name: str) -> str:
@@ -270,29 +244,18 @@ def _alike(before: _Column, after: _Column) -> tuple[float, str]:
         return 0.3, "a similar name, and no values to compare"
     if before.form != after.form:
         return 0.0, ""
-    cells = [
-        (str(a), str(b))
-        for a, b in zip(before.together, after.together, strict=True)
-        if not is_null(a) and not is_null(b)
-    ]
+    pairs = [*zip(before.together, after.together, strict=True)]
+    cells = [(str(a), str(b)) for a, b in pairs if not is_null(a) and not is_null(b)]
     if len({a for a, _ in cells}) >= 3:
         same = sum(a == b for a, b in cells) / len(cells)
         if same >= 0.9:
             return 1.0, f"{same:.0%} of the values are the same"
-        numeric = [
-            (x, y)
-            for x, y in zip(before.numbers, after.numbers, strict=True)
-            if x is not None and y is not None
-        ]
+        numeric = number_pairs(pairs)
         if len(numeric) >= 5 and rank_correlation(numeric) >= 0.8:
             factor = median([y / x for x, y in numeric if x] or [0.0])
             if 0.8 <= factor <= 1.25:
                 return 0.9, "the values are nearly the same"
-    return _alike_apart(before, after)
-
-
-def _alike_apart(before: _Column, after: _Column) -> tuple[float, str]:
-    first, second = before.sorted, after.sorted
+    first, second = before.numbers, after.numbers
     if len(first) >= 10 and len(second) >= 10:
         distance, _ = kolmogorov_smirnov(first, second)
         if distance < 0.12 and min(len(first), len(second)) >= 50:
@@ -300,7 +263,7 @@ def _alike_apart(before: _Column, after: _Column) -> tuple[float, str]:
         if distance < 0.25:
             return 0.5, "a similar name, and values from the same range"
         return 0.3, "a similar name, and values of the same type"
-    old, new = before.texts, after.texts
-    if len(old) >= 3 and len(old & new) >= 0.6 * len(old | new):
+    texts, others = before.texts, after.texts
+    if len(texts) >= 3 and len(texts & others) >= 0.6 * len(texts | others):
         return 0.8, "the same texts"
     return 0.3, "a similar name, and values of the same type"

@@ -108,3 +108,11 @@ def is_even(values: Sequence[float]) -> bool:
     """Whether nearly all different values are as far apart, as ranks are."""
     gaps = Counter(round(b - a, 9) for a, b in pairwise(sorted({*values})))
     return bool(gaps) and max(gaps.values()) >= 0.8 * gaps.total()
+
+
+def direction(values: Sequence[float]) -> int | None:
+    """1 if values only rise, -1 if they only fall, None if neither."""
+    if len(values) < 2 or values[0] == values[-1]:
+        return None
+    sign = 1 if values[0] < values[-1] else -1
+    return sign if all(sign * a <= sign * b for a, b in pairwise(values)) else None

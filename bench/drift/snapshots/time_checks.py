@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Final
 
 from bench.drift.snapshots.pool import DAY_S, Pair
 from bench.drift.snapshots.records import Records, said
 from bench.drift.snapshots.report import Report
+from cache.row import RowHead
 
 LATE_DAYS: Final[Mapping[str, float]] = {
     "realtime": 11,
@@ -28,26 +29,21 @@ _FEWER, _MORE = 2 / 3, 3 / 2
 _LEAST_ROWS: Final = 10
 
 
-def check_gap(pairs: Sequence[Pair], report: Report) -> set[str]:
-    """Whether dates are missing between others that both answers have. Returns such places."""
-    places = set()
-    for pair in pairs:
-        alignment = pair.alignment
-        if alignment is None or not alignment.dated or alignment.date is None:
-            continue
-        before, after = pair.before.dates[alignment.date], pair.after.dates[alignment.date]
-        first, last = max(min(before), min(after)), min(max(before), max(after))
-        there = {*after}
-        expected = sorted({date for date in before if first <= date <= last})
-        missing = [date for date in expected if date not in there]
-        if missing:
-            path = pair.before.path(alignment.date)
-            places.add(pair.before.place)
-            text = f"{len(missing)} of {len(expected)} dates in {said(path)} are missing"
-            text += f", first {day(missing[0])}"
-            left = len(expected) - len(missing)
-            report.add("gap", path, len(expected), left, text)
-    return places
+def check_gap(pair: Pair, report: Report) -> bool:
+    """Whether dates are missing between others that both answers have."""
+    alignment = pair.alignment
+    if alignment is None or not alignment.dated or alignment.date is None:
+        return False
+    before, after = pair.before.dates[alignment.date], {*pair.after.dates[alignment.date]}
+    first, last = max(min(before), min(after)), min(max(before), max(after))
+    expected = {date for date in before if first <= date <= last}
+    missing = expected - after
+    if missing:
+        path = pair.before.path(alignment.date)
+        text = f"{len(missing)} of {len(expected)} dates in {said(path)} are missing"
+        text += f", first {day(min(missing))}"
+        report.add("gap", path, len(expected), len(expected) - len(missing), text)
+    return bool(missing)
 
 
 def check_moved_dates(pair: Pair, report: Report) -> None:
@@ -79,20 +75,16 @@ def check_moved_dates(pair: Pair, report: Report) -> None:
             report.add("stale", path, day(old), day(new), text)
 
 
-class Sizes(NamedTuple):
-    """How many records there are before and after, and how many there would be if those before had
-    grown by the new dates.
-    """
-
-    before: float
-    after: float
-    grown: float
+Sizes = tuple[float, float, float]
+"""How many records there are before and after, and how many there would be if those before had
+grown by the new dates.
+"""
 
 
 def sizes_of(pair: Pair) -> Sizes:
     """The sizes of two lists of records."""
     before, after = pair.before.rows, pair.after.rows
-    return Sizes(before, after, before * (1 + _advance(pair)))
+    return before, after, before * (1 + _advance(pair))
 
 
 def check_rows(place: str, sizes: Sequence[Sizes], report: Report) -> bool:
@@ -116,11 +108,11 @@ def check_rows(place: str, sizes: Sequence[Sizes], report: Report) -> bool:
     return True
 
 
-def newest(records: Sequence[Records]) -> tuple[float, str] | None:
+def _newest(places: Mapping[str, Records]) -> tuple[float, str] | None:
     """The newest date (Unix seconds) in any field of dates, and the field's path."""
     found = [
         (max(dates), part.path(name))
-        for part in records
+        for part in places.values()
         for name, dates in part.dates.items()
         if dates and max(dates) > 10_000 * 366  # days of the kind `clock` are no dates
     ]
@@ -129,22 +121,19 @@ def newest(records: Sequence[Records]) -> tuple[float, str] | None:
 
 def check_stale(
     timeliness: str,
-    before: tuple[float, str],
-    after: tuple[float, str],
-    recorded: tuple[float, float],
+    heads: tuple[RowHead, RowHead],
+    before: Mapping[str, Records],
+    after: Mapping[str, Records],
     report: Report,
 ) -> None:
-    """Whether the newest date stands still although it was up to date before.
-
-    `before` and `after` are the newest dates with their paths, `recorded` the times of recording
-    (Unix seconds).
-    """
+    """Whether the newest date stands still although it was up to date before."""
     late_days = LATE_DAYS.get(timeliness)
-    if late_days is None:
+    if late_days is None or not (first := _newest(before)) or not (second := _newest(after)):
         return
-    (old, path), (new, _) = before, after
-    lag, now_lag = ((at - date) / DAY_S for at, date in zip(recorded, (old, new), strict=True))
-    if -2 <= lag <= late_days < now_lag and (new - old) < 0.25 * (recorded[1] - recorded[0]):
+    (old, path), (new, _) = first, second
+    was_at, is_at = (head.recorded_at for head in heads)
+    lag, now_lag = (was_at - old) / DAY_S, (is_at - new) / DAY_S
+    if -2 <= lag <= late_days < now_lag and (new - old) < 0.25 * (is_at - was_at):
         text = f"the newest date in {said(path)} is {day(new)}"
         text += f", {now_lag:.0f} days before the recording"
         report.add("stale", path, day(old), day(new), text)

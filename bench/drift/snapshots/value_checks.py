@@ -5,6 +5,7 @@ categories, values of other things, a past that was rewritten.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import exp, log, log10
 from statistics import median
 from typing import Any, Final
@@ -17,12 +18,13 @@ from bench.drift.snapshots.records import (
     is_null,
     last_name,
     number,
+    number_pairs,
     numbers,
     said,
     shown,
     spaced,
 )
-from bench.drift.snapshots.report import Report
+from bench.drift.snapshots.report import Report, cut
 from bench.drift.snapshots.statistics import (
     fisher,
     is_even,
@@ -87,6 +89,8 @@ _CHANCE_INVALID, _CHANCE_OF_PRICES = 0.01, 0.05
 """How well chance may explain that values, or prices, are invalid, which prices seldom are."""
 
 _PLAIN: Final = (int, float, str)
+
+_short = partial(cut, longest=40)
 
 _LEAST_PERMUTED, _LEAST_SHUFFLED = 7, 0.1
 _SAME_SET: Final = 0.9
@@ -267,8 +271,7 @@ def check_distribution(field: FieldPool, report: Report) -> None:
     """Whether numbers are distributed otherwise, beyond a movement that they have in common."""
     if field.dated or is_identity(field.name):
         return  # a past that stays is compared value by value, and what is new may have new values
-    before = sorted(x for x in numbers(spaced(field.before, _SAMPLE)) if x is not None)
-    after = sorted(x for x in numbers(spaced(field.after, _SAMPLE)) if x is not None)
+    before, after = (numbers(spaced(cells, _SAMPLE)) for cells in (field.before, field.after))
     if min(len(before), len(after)) < _LEAST or len({*before}) < 5:
         return
     if _moved_together(field.pairs):
@@ -329,7 +332,7 @@ def _changes_places(cells: Sequence[Any], field: FieldPool) -> bool:
     different, named = {*map(str, cells)}, is_time_name(shown(last_name(field.name)))
     if len(different) < len(cells) / 2 or all(date_of(text, named=named) for text in different):
         return True
-    values = [x for x in numbers(different) if x is not None]
+    values = numbers(different)
     is_rank = is_even(values) and min(values) <= max(values) / 10
     return is_rank and not _is_named(_PRICE, field)
 
@@ -338,11 +341,10 @@ def _shuffled(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[float, float]]:
     """The positive values that moved far from the movement of all, if there are many, they do not
     keep their order, and they are distributed as before.
     """
-    values = [(x, y) for a, b in pairs if (x := number(a)) and (y := number(b)) and x > 0 < y]
+    values = [(x, y) for x, y in number_pairs(pairs) if x > 0 < y]
     if not values or len(values) < _SAME_SET * len(pairs):
         return []
-    moves = [_decades(x, y) * log(10) for x, y in values]
-    centre = median(moves)
+    moves, centre = _moves(values)
     far = [value for value, move in zip(values, moves, strict=True) if abs(move - centre) > _MOVED]
     if len(far) < max(_LEAST_PERMUTED, _LEAST_SHUFFLED * len(pairs)):
         return []
@@ -352,16 +354,14 @@ def _shuffled(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[float, float]]:
 
 
 def _power_of_pairs(pairs: Sequence[tuple[Any, Any]]) -> int | None:
-    shifts, turned = [], False
-    for a, b in spaced(pairs, _SAMPLE):
-        x, y = number(a), number(b)
-        if x and y:
-            turned |= (x > 0) != (y > 0)
-            shifts.append(_decades(abs(x), abs(y)))
-    if not shifts:
+    values = [(x, y) for x, y in number_pairs(spaced(pairs, _SAMPLE)) if x and y]
+    if not values:
         return None
+    shifts = [_decades(x, y) for x, y in values]
     power = round(centre := median(shifts))
-    if turned:  # changes of a day, say: only all of them together say something
+    if any(
+        (x > 0) != (y > 0) for x, y in values
+    ):  # changes of a day, say: only all of them together say something
         is_shift = min(shifts) >= _ALL_BEYOND or max(shifts) <= -_ALL_BEYOND
         return power if len(shifts) >= _LEAST_TURNED and is_shift and abs(power) >= 2 else None
     near = sum(abs(shift - power) <= _NEAR for shift in shifts) / len(shifts)
@@ -370,8 +370,7 @@ def _power_of_pairs(pairs: Sequence[tuple[Any, Any]]) -> int | None:
 
 def _power_apart(before: Sequence[Any], after: Sequence[Any], least: int) -> int | None:
     """By how much the quantiles are multiplied; of values of both signs, the ranges between."""
-    first = sorted(x for x in numbers(spaced(before, _SAMPLE)) if x)
-    second = sorted(x for x in numbers(spaced(after, _SAMPLE)) if x)
+    first, second = ([x for x in numbers(spaced(s, _SAMPLE)) if x] for s in (before, after))
     if min(len(first), len(second)) < least:
         return None
     if first[0] < 0 < first[-1]:
@@ -401,16 +400,19 @@ def _decades(x: float, y: float) -> float:
     return log10(abs(y)) - log10(abs(x))
 
 
+def _moves(values: Sequence[tuple[float, float]]) -> tuple[list[float], float]:
+    """The natural logarithms of the factors by which values moved, and the middle one."""
+    moves = [_decades(x, y) * log(10) for x, y in values]
+    return moves, median(moves)
+
+
 def _moved_together(pairs: Sequence[tuple[Any, Any]]) -> bool:
     """Whether things that are in both answers kept their order and moved by a few percent."""
     pairs = spaced(pairs, _SAMPLE)
-    values = [
-        (x, y) for a, b in pairs if (x := number(a)) and (y := number(b)) and (x > 0) == (y > 0)
-    ]
+    values = [(x, y) for x, y in number_pairs(pairs) if x and y and (x > 0) == (y > 0)]
     if len(values) < 5 or len(values) < len(pairs) / 2:
         return False
-    moves = [_decades(x, y) * log(10) for x, y in values]
-    centre = median(moves)
+    moves, centre = _moves(values)
     spread = median([abs(move - centre) for move in moves])
     return abs(centre) <= _MOVED and spread <= 0.1 and rank_correlation(values) >= 0.8
 
@@ -456,21 +458,16 @@ def _decimals(value: Any) -> int:
 
 
 def _typical(cells: Sequence[Any]) -> float | None:
-    values = sorted(x for x in numbers(cells) if x is not None)
+    values = numbers(cells)
     return float(f"{median(values):.6g}") if values else None
 
 
 def _evidence(field: FieldPool, place: int = 0) -> Mapping[str, Any] | None:
     if field.past_dates:
         return series(*field.past_around(place))
-    before = sorted(x for x in numbers(field.before) if x is not None)
-    after = sorted(x for x in numbers(field.after) if x is not None)
+    before, after = numbers(field.before), numbers(field.after)
     return histogram(before, after) if before and after else None
 
 
 def _jsonable(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else str(value)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:40]}..."

@@ -77,7 +77,6 @@ def test_a_used_up_quota_leaves_calls_for_later_and_the_same_command_goes_on(
     )
     assert not (tmp_path / "s.snapshot").exists()
     assert statuses_of_journal(tmp_path) == {"upstream_error": 11}
-
     monkeypatch.delenv("FINPORT_SIMULATED_FAULTS")
     limit(monkeypatch, 8)
     more = record("--tools", tools, *SIMULATED)
@@ -153,22 +152,6 @@ def test_a_file_without_calls_is_named(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, said)
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("null", "it is no object"),
-        ("{}", "`tool` is missing or no text"),
-        ('{"tool": "rates", "arguments": null}', "`arguments` is missing or no object"),
-        ("{", "unexpected end of data"),
-    ],
-)
-def test_a_line_that_is_no_call_is_named(tmp_path: Path, line: str, said: str) -> None:
-    (tmp_path / "calls.jsonl").write_text(f"\n{line}\n")
-    done = record("--calls", "calls.jsonl", *SIMULATED)
-    told = f"calls.jsonl:2: not a call with `tool` and `arguments`: {said}"
-    assert (done.returncode, told in done.stderr) == (2, True), done.stderr
-
-
 def grown(journal: Path) -> bool:
     return journal.exists() and journal.stat().st_size > 1_000
 
@@ -210,8 +193,6 @@ def test_calls_of_a_file_are_recorded_in_place_of_probes(tmp_path: Path) -> None
     ("words", "telling"),
     [
         (("--tools", "get_coins"), "no tool is named 'get_coins'; did you mean get_coin"),
-        (("--tools", "generate_wallet"), "generate_wallet: answers of transactional tools"),
-        (("--tools", ","), "--tools names no tool"),
         (("--tools", ""), "--tools names no tool"),
         (("--tools", "get_coin", "--calls", "calls"), "either --tools or --calls"),
         (("--pace", "nan"), "not a finite number"),
@@ -224,14 +205,6 @@ def test_what_cannot_be_meant_is_a_usage_error(
     (tmp_path / "calls").write_text("")
     done = record(*words)
     assert (done.returncode, telling in done.stderr) == (2, True), done.stderr
-
-
-def test_a_setting_that_the_gateway_refuses_is_a_usage_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("FINPORT_SIMULATED_FAULTS", '{"x": 1}')
-    done = record("--tools", "get_coin", *SIMULATED)
-    assert (done.returncode, "setting simulated_faults: 'x' is not" in done.stderr) == (2, True)
 
 
 def test_without_a_key_nothing_is_asked_and_the_missing_setting_is_named(

@@ -97,7 +97,7 @@ def test_calls_of_the_driver_and_redacted_ones_are_not_compared() -> None:
             with_calls(ToolCall("get_coin", {"uuid": REDACTED})),
             with_calls(ToolCall("generate_wallet", {}), coin(0)),
         ):
-            impact.add(record, found, lambda _: {"m": 1.0}, lambda _: {"m": 1.0})
+            impact.add(record, found, {"m": 1.0}, {"m": 1.0})
     result = impact.result()
     calls = {name: n for name, n in result["calls"].items() if name != "tools" and n}
     expected = {"calls": 3, "changed": 1, "other_answer": 1, "never_recorded": 1, "refused": 1}
@@ -111,8 +111,8 @@ def test_an_outcome_that_changes_alone_is_told_and_an_episode_that_was_not_playe
 ):
     impact = Impact()
     with fates([row_of(0)], [row_of(0)]) as found:
-        impact.add(with_calls(coin(0)), found, lambda _: {"m": 1.0}, lambda _: {"m": None})
-        impact.add(with_calls(coin(0)), found, lambda _: None, lambda _: {"m": 1.0})
+        impact.add(with_calls(coin(0)), found, {"m": 1.0}, {"m": None})
+        impact.add(with_calls(coin(0)), found, None, {"m": 1.0})
     result = impact.result()["episodes"]
     assert result["changed_outcomes_without_a_changed_call"] == 1
     assert result["changes"][0]["outcome"] == {"m": (1.0, None)}

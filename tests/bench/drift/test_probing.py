@@ -105,7 +105,6 @@ class Round:
 
     def __init__(self, probing: Probing, simulated: SimulatedUpstream, told: list[str]) -> None:
         self.probing, self.simulated, self.told = probing, simulated, told
-        self.progress = probing.progress
 
     def requests(self, host: str) -> int:
         return sum(n for (asked, _), n in self.simulated.requests.items() if asked == host)
@@ -151,7 +150,7 @@ async def test_a_host_is_asked_one_call_at_a_time_and_hosts_at_the_same_time(
     ):
         probing = Probing(gateway, calls, 0.0, print)
         await probing.run()
-        assert probing.progress.answered == 12
+        assert probing.answered == 12
     assert most == {ALPHA: 1, YAHOO: 1}
     assert together == 2
 
@@ -163,18 +162,6 @@ async def test_calls_to_one_host_keep_the_pace(catalog: Catalog, tmp_path: Path)
         assert time.monotonic() - started >= 5 * (0.05 - EARLY_S)
 
 
-async def test_a_host_whose_quota_is_used_up_leaves_its_calls_for_later(
-    catalog: Catalog, tmp_path: Path
-) -> None:
-    async with round_of(catalog, tmp_path, ALPHA, YAHOO) as one:
-        one.simulated.play(ALPHA, None, Fault.QUOTA_EXHAUSTED)
-        await one.probing.run()
-        assert one.progress.later == {ALPHA: 5}
-        assert one.requests(ALPHA) == 2
-        assert one.progress.answered == 7
-        assert any(text.startswith(f"{ALPHA}: 5 calls are left for later") for text in one.told)
-
-
 @pytest.mark.parametrize(("open_s", "answered"), [(0.05, 10), (1_000, 6)])
 async def test_an_open_breaker_is_waited_for_unless_it_stays_open(
     catalog: Catalog, tmp_path: Path, open_s: float, answered: int
@@ -184,8 +171,8 @@ async def test_an_open_breaker_is_waited_for_unless_it_stays_open(
     ) as one:
         one.simulated.play(ALPHA, Fault.SERVER_ERROR, Fault.SERVER_ERROR)
         await one.probing.run()
-        assert one.progress.answered == answered
-        assert one.progress.later == ({} if open_s < 1 else {ALPHA: 4})
+        assert one.probing.answered == answered
+        assert one.probing.later == ({} if open_s < 1 else {ALPHA: 4})
         assert one.requests(ALPHA) == (6 if open_s < 1 else 2)
 
 
@@ -198,8 +185,8 @@ async def test_a_host_that_hangs_is_left_after_three_calls(
         one.simulated.play(ALPHA, Fault.HANG, Fault.HANG, None, *[Fault.HANG] * 6)
         await one.probing.run()
         assert one.requests(ALPHA) == 6
-        assert one.progress.later == {ALPHA: 3}
-        assert (one.progress.answered, one.progress.failed) == (1, 5)
+        assert one.probing.later == {ALPHA: 3}
+        assert (one.probing.made, one.probing.answered) == (6, 1)
 
 
 async def test_errors_of_our_settings_are_told_at_once_and_not_recorded(
@@ -208,7 +195,7 @@ async def test_errors_of_our_settings_are_told_at_once_and_not_recorded(
     async with round_of(catalog, tmp_path, ALPHA, YAHOO) as one:
         one.simulated.play(ALPHA, Fault.KEY_REFUSED, Fault.KEY_REFUSED, Fault.NOT_FOUND)
         await one.probing.run()
-        assert one.progress.unmade == {"not_configured": 2}
+        assert one.probing.unmade == {"not_configured": 2}
     (told,) = (text for text in one.told if " calls made" not in text)
     assert "not_configured: the upstream does not accept the key" in told
     assert told.endswith("such errors are not recorded")
@@ -216,26 +203,13 @@ async def test_errors_of_our_settings_are_told_at_once_and_not_recorded(
         assert snapshot.summary.statuses == {"ok": 9, "upstream_error": 1}
 
 
-async def test_a_network_that_is_down_is_told_early(catalog: Catalog, tmp_path: Path) -> None:
-    faults = Faults(rates={Fault.RESET: 1.0})
-    third = "morning-star.p.rapidapi.com"
-    async with round_of(catalog, tmp_path, ALPHA, YAHOO, third, faults=faults) as one:
-        await one.probing.run()
-        assert one.probing.unreachable
-        assert any(text.startswith("10 of the first 10 calls failed;") for text in one.told)
-
-
-def test_what_the_settings_lack_is_known_before_the_first_call(
+def test_the_credential_that_a_host_wants_is_known_before_the_first_call(
     catalog: Catalog, tmp_path: Path
 ) -> None:
     calls = bound(catalog, [m for m in catalog if not m.unavailable])
-    without = settings_of(tmp_path, "http://127.0.0.1:9", rapidapi_keys=())
-    assert len(lacking(without, calls)) == sum(c.plan.manifest.source == "rapidapi" for c in calls)
     lacked = lacking(settings_of(tmp_path, "http://127.0.0.1:9"), calls)
     assert 0 < len(lacked) < 20
     assert all("FINPORT_CREDENTIALS" in reason for reason in lacked.values())
-    simulated = settings_of(tmp_path, "http://127.0.0.1:9", upstream="simulated")
-    assert lacking(simulated, calls) == {}
 
 
 async def test_progress_is_told_with_failures_and_time_left(

@@ -103,12 +103,3 @@ def test_a_recording_that_left_no_file_is_not_tried_again_before_its_time(
     one = schedule(tmp_path, time)
     one.failed(one.start())
     assert one.wait_s() == DAY_S
-
-
-def test_foreign_files_are_not_looked_at(tmp_path: Path, time: Stepping) -> None:
-    for name in ("notes.snapshot", "2026-13-40T000000Z.snapshot", "2026-11-22T1Z.snapshot"):
-        (tmp_path / name).touch()
-        (tmp_path / f"{name}.journal").touch()
-    (tmp_path / "2026-11-30T000000Z.old.snapshot").touch()
-    one = schedule(tmp_path, time)
-    assert (one.snapshots(), one.unfinished(), one.wait_s()) == ([], None, 0)

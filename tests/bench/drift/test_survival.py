@@ -33,12 +33,6 @@ def test_the_interval_is_symmetric_for_the_logarithm_of_minus_the_logarithm() ->
     assert last["interval"] == pytest.approx((0.013685, 0.754844), abs=EXACT)
 
 
-def test_without_censoring_survival_is_the_share_that_is_left() -> None:
-    (step,) = survival([(3, True)] * 25 + [(9, False)] * 75)
-    assert step["survival"] == 0.75
-    assert step["error"] == pytest.approx(sqrt(0.75 * 0.25 / 100), abs=EXACT)  # the binomial one
-
-
 def test_nothing_that_ends_gives_no_step() -> None:
     assert survival([(5, False)] * 3) == survival([]) == []
 
@@ -46,8 +40,3 @@ def test_nothing_that_ends_gives_no_step() -> None:
 def test_once_nothing_is_left_there_is_no_interval() -> None:
     *_, last = survival([(1, True), (2, True)])
     assert (last["survival"], last["error"], last["interval"]) == (0, None, None)
-
-
-def test_what_is_censored_when_others_end_was_still_at_risk() -> None:
-    (step,) = survival([(1, True), (1, False)])
-    assert (step["at_risk"], step["survival"]) == (2, 0.5)

