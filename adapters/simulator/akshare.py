@@ -6,13 +6,14 @@ by host and path; `FUNCTIONS` names the AkShare functions all of whose requests 
 values are invented. Other functions are answered under `/tables/{tool}`.
 """
 
+import re
 from collections.abc import Mapping
 
 import orjson
 
 from adapters.simulator import columns
 from adapters.simulator.akshare_eastmoney import EASTMONEY
-from adapters.simulator.akshare_economy import ECONOMY, FUND_VALUES
+from adapters.simulator.akshare_economy import ECONOMY
 from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.shapes import Payload, Reply, Request, Simulation
 from manifests import Catalog
@@ -35,6 +36,10 @@ FUNCTIONS: frozenset[str] = frozenset({
 })  # fmt: skip
 
 
+_OF_FUND = re.compile(r"(?<=^/pingzhongdata/)\d+|(?<=^/fhsp_)\d+")
+"""The code of a fund, where it is a part of the path."""
+
+
 def simulate(catalog: Catalog) -> Simulation:
     """Answer AkShare's hosts with payloads, and `/tables/{tool}` with a manifest's columns."""
 
@@ -43,8 +48,7 @@ def simulate(catalog: Catalog) -> Simulation:
             manifest = catalog.get(request.path.removeprefix("/tables/"))
             if manifest is not None:
                 return Reply(orjson.dumps(columns.table(manifest, request.query, request.rng)))
-        path = FUND_VALUES if request.path.startswith(FUND_VALUES[:15]) else request.path
-        payload = PAYLOADS.get((request.host, path))
+        payload = PAYLOADS.get((request.host, _OF_FUND.sub("*", request.path)))
         return payload and payload(request.query, request.rng)
 
     return answer

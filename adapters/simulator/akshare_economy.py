@@ -18,6 +18,7 @@ from adapters.simulator.shapes import (
     months,
     near,
 )
+from adapters.simulator.world.world import Bar
 
 # --- Indexes of the real economy -----------------------------------------------------------------
 
@@ -112,22 +113,57 @@ def _fund_staff(query: Query, rng: Luck) -> Reply:
     return as_json({"content": rows, "totalElements": len(rows), "totalPages": 1})
 
 
+def _fund_bars(code: str, rng: Luck, days: int = 0) -> tuple[list[int], list[Bar]]:
+    """The values of an open fund, all or those of the last days, with their Unix times in ms."""
+    first = rng.world.now - timedelta(days) if days else None
+    bars = rng.world.bars(f"sh5{code[1:]}", first)
+    noon = time(0)
+    starts = (datetime.combine(bar.day, noon, UTC).timestamp() for bar in bars)
+    return [round(start * 1000) - 8 * 3_600_000 for start in starts], bars
+
+
 def _fund_values(query: Query, rng: Luck) -> Reply:
-    """The values of an open fund as JavaScript: of a unit, and with what was paid out."""
+    """What is shown of an open fund, as JavaScript: values, ranks among its like, income."""
     code = rng.path.rpartition("/")[2].removesuffix(".js")
-    bars = rng.world.bars(f"sh5{code[1:]}")
-    at = [
-        int(datetime.combine(bar.day, time(0), UTC).timestamp() * 1000) - 8 * 3_600_000
-        for bar in bars
-    ]
+    at, bars = _fund_bars(code, rng)
+    ranks = [round(n) for n in rng.world.series(f"rank {code}", [b.day for b in bars], 900, 0.05)]
+    pairs = list(zip(at, bars, strict=True))
     units = [
         {"x": when, "y": bar.close, "equityReturn": round(bar.change, 2), "unitMoney": ""}
-        for when, bar in zip(at, bars, strict=True)
+        for when, bar in pairs
     ]
-    whole = [[when, bar.close] for when, bar in zip(at, bars, strict=True)]
-    named = {"fS_code": code, "Data_netWorthTrend": units, "Data_ACWorthTrend": whole}
+    places = list(zip(at, ranks, strict=True))
+    named: dict[str, object] = {"fS_code": code, "Data_netWorthTrend": units}
+    named["Data_ACWorthTrend"] = [[when, bar.close] for when, bar in pairs]
+    named["Data_rateInSimilarType"] = [{"x": w, "y": rank, "sc": "2000"} for w, rank in places]
+    named["Data_rateInSimilarPersent"] = [[w, round(100 - rank / 20, 2)] for w, rank in places]
+    named["Data_millionCopiesIncome"] = [[w, round(0.3 + rank / 9e3, 4)] for w, rank in places]
+    named["Data_sevenDaysYearIncome"] = [[w, round(1.1 + rank / 3e3, 3)] for w, rank in places]
     text = "".join(f"var {name} = {as_json(v).body.decode()};" for name, v in named.items())
     return Reply(text.encode(), "application/javascript; charset=utf-8")
+
+
+_SPANS = {"m": 30, "q": 91, "hy": 182, "y": 365, "try": 1096, "fiy": 1826, "sy": 181}
+
+
+def _fund_returns(query: Query, rng: Luck) -> Reply:
+    """What an open fund returned since the beginning of a span, in percent."""
+    code = query.get("fundCode", "000001")
+    at, bars = _fund_bars(code, rng, _SPANS.get(query.get("type", "se"), 0))
+    start = bars[0].close if bars else 1.0
+    points = [[w, round((b.close / start - 1) * 100, 2)] for w, b in zip(at, bars, strict=True)]
+    return as_json({"Data": [{"name": code, "data": points}], "ErrCode": 0})
+
+
+def _fund_payouts(query: Query, rng: Luck) -> Reply:
+    """A page without payouts and splits of an open fund."""
+    heads = ("年份 权益登记日 除息日 每份分红 分红发放日", "年份 拆分折算日 拆分类型 拆分折算比例")
+    tables = "<table><tr><td>-</td></tr></table>"
+    for head, nothing in zip(heads, ("暂无分红信息!", "暂无拆分信息!"), strict=True):
+        cells = "".join(f"<th>{name}</th>" for name in head.split())
+        row = "".join(f"<td>{nothing}</td>" for _ in head.split())
+        tables += f"<table><tr>{cells}</tr><tr>{row}</tr></table>"
+    return Reply(f"<html><body>{tables}</body></html>".encode(), "text/html; charset=utf-8")
 
 
 def _convertibles(query: Query, rng: Luck) -> Reply:
@@ -222,7 +258,6 @@ def _crowd(query: Query, rng: Luck) -> Reply:
     return as_json({"data": {"count": len(rows), "list": rows}, "error_code": 0})
 
 
-FUND_VALUES = "/pingzhongdata/*.js"
 _YIWU = "/yiwuindex/v1/active/industry/class/history"
 _PRICES = [
     f"{kind}priceindex" for kind in ["total", "stockdeal", "netdeal", "orderdeal", "outdeal"]
@@ -246,7 +281,9 @@ ECONOMY: Mapping[tuple[str, str], Payload] = {
     ("apiserver.chinagoods.com", f"{_YIWU}/month"): _indexes(*_PRICES),
     ("index.0256.cn", "/expcenter_trend.action"): _freight,
     ("gs.amac.org.cn", "/amac-infodisc/api/pof/personOrg"): _fund_staff,
-    ("fund.eastmoney.com", FUND_VALUES): _fund_values,
+    ("fund.eastmoney.com", "/pingzhongdata/*.js"): _fund_values,
+    ("api.fund.eastmoney.com", "/pinzhong/LJSYLZS"): _fund_returns,
+    ("fundf10.eastmoney.com", "/fhsp_*.html"): _fund_payouts,
     ("www.jisilu.cn", "/data/cbnew/cb_list_new/"): _convertibles,
     ("finance.pae.baidu.com", "/api/getforeignrank"): _currency_rank,
     ("www.cls.cn", "/v1/roll/get_roll_list"): _flashes,

@@ -203,7 +203,7 @@ async def test_a_retry_heals_a_passing_failure(catalog: Catalog, tmp_path: Path)
 async def test_rows_are_limited_and_the_whole_stays_reachable(local: LocalGateway) -> None:
     context = CallContext(max_rows=5)
     result = await local.gateway.call(*HIST, context)
-    assert (len(result.value), result.rows, result.truncated) == (5, 23, True)
+    assert (len(result.value), result.rows, result.truncated) == (5, 22, True)
     assert result.handle is not None
     entry = await local.gateway.recall(result.handle)
     assert isinstance(entry, Entry)

@@ -212,7 +212,7 @@ async def test_a_key_and_the_settings_have_budgets_by_default(
             ) as got:
                 tables[head, *query] = got.status, len((await got.text()).splitlines())
     assert tokens["key"] <= 100 < tokens["settings"] <= 400 < tokens["query"] <= 600
-    assert tables == {(key,): (200, 391), (other,): (200, 391), (key, "max_tokens"): (406, 1)}
+    assert tables == {(key,): (200, 360), (other,): (200, 360), (key, "max_tokens"): (406, 1)}
 
 
 async def test_a_question_without_a_budget_has_no_effect(served: ServedGateway) -> None:

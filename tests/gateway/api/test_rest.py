@@ -30,7 +30,7 @@ async def test_a_call_answers_with_the_envelope(served: ServedGateway) -> None:
         *("ok", "tool", "data", "columns", "rows", "truncated", "offset", "shown"),
         *("handle", "provenance"),
     ]
-    assert (first["ok"], first["tool"], first["rows"]) == (True, "stock_zh_a_hist", 23)
+    assert (first["ok"], first["tool"], first["rows"]) == (True, "stock_zh_a_hist", 22)
     assert first["columns"][0] == "日期"
     assert first["data"][0]["日期"] == "2024-01-01"
     assert set(first["provenance"]) == {
@@ -101,10 +101,10 @@ async def test_a_query_that_is_wrong_is_told_what_would_be_right(
 async def test_the_query_asks_for_rows_and_a_deadline(served: ServedGateway) -> None:
     _, envelope = await served.call("stock_zh_a_hist?max_rows=2&timeout_s=60", HIST)
     assert (len(envelope["data"]), envelope["truncated"]) == (2, True)
-    url = f"{served.url}/v1/results/{envelope['handle']}?offset=21&limit=10"
+    url = f"{served.url}/v1/results/{envelope['handle']}?offset=20&limit=10"
     async with served.client.get(url) as response:
         page = await response.json()
-    assert (page["rows"], page["offset"], len(page["data"])) == (23, 21, 2)
+    assert (page["rows"], page["offset"], len(page["data"])) == (22, 20, 2)
     _, late = await served.call("get_coin?timeout_s=0.000001", {"uuid": "x"})
     assert (late["error"]["code"], late["error"]["fault"]) == ("timeout", "agent")
     assert "the caller's own limit of 1e-06 s was too short" in late["error"]["message"]

@@ -104,7 +104,7 @@ async def test_a_handle_outlives_the_gateway_that_gave_it(
 
 RATES = "bond_zh_us_rate"
 SINCE = {"start_date": "20240101"}
-TEXT = "rows 491-500 of 500, from 2026-06-17 to 2026-06-30"
+TEXT = "rows 491-500 of 500, from 2026-06-16 to 2026-06-30"
 
 
 async def cut(served: ServedGateway) -> dict[str, Any]:

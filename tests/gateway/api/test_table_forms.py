@@ -40,7 +40,7 @@ async def test_a_table_is_whole_as_csv(served: ServedGateway) -> None:
         envelope = json.loads(got.headers["X-Finport-Envelope"])
         found = [*csv.DictReader(io.StringIO(await got.text(), newline=""))]
     assert found == [{name: str(cell) for name, cell in row.items()} for row in expected]
-    assert envelope["rows"] == len(expected) == 390
+    assert envelope["rows"] == len(expected) == 359
     assert envelope["provenance"]["upstream"] == "live"
     assert not envelope["truncated"]
 
