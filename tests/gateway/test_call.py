@@ -207,7 +207,7 @@ async def test_rows_are_limited_and_the_whole_stays_reachable(local: LocalGatewa
     assert result.handle is not None
     entry = await local.gateway.recall(result.handle)
     assert isinstance(entry, Entry)
-    assert entry.rows == 23
+    assert entry.rows == 22
     whole = await local.gateway.call(*HIST)
     assert (len(whole.value), whole.truncated, whole.handle) == (23, False, None)
 

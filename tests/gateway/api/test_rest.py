@@ -32,7 +32,7 @@ async def test_a_call_answers_with_the_envelope(served: ServedGateway) -> None:
     ]
     assert (first["ok"], first["tool"], first["rows"]) == (True, "stock_zh_a_hist", 22)
     assert first["columns"][0] == "日期"
-    assert first["data"][0]["日期"] == "2024-01-01"
+    assert first["data"][0]["日期"] == "2024-01-02"
     assert set(first["provenance"]) == {
         *("source", "upstream", "age_s", "snapshot", "digest", "attempts"),
         *("elapsed_ms", "call_id"),
