@@ -1,21 +1,17 @@
-"""Speed of shortening answers to a budget: one table, and over HTTP.
+"""Speed of shortening an answer to a budget.
 
-A table of 1,000 x 11 is shortened to 500 tokens beside parsing the same table with orjson, which is
-a part of it. A cached call over REST is measured with and without a budget, in turns; the
-shortened answer is known already.
+A table of 1,000 x 11 is shortened to 500 tokens, beside parsing the same table with orjson, which
+is a part of it.
 """
 
 import random
 import statistics
 from datetime import date, timedelta
 from functools import partial
-from urllib.parse import urlencode
 
 import orjson
 
-from bench.speed.doors import BODY, CLIENT, TOOL, load, whole_answer
 from bench.speed.harness import Figures, Harness, cpu_ms, log
-from bench.speed.load import ROUNDS
 from cache import Entry
 from gateway.compress.answer import compress
 from gateway.compress.budget import Budget
@@ -31,15 +27,15 @@ TRIES = 50
 
 
 async def measure(harness: Harness) -> Figures:
-    """Milliseconds of processor time, of lag, and calls a second."""
-    table, tries = price_table(ROWS, 0), harness.number(TRIES)
+    """Milliseconds of processor time."""
+    table, tries = _price_table(), harness.number(TRIES)
     log.info("a table of %d rows", ROWS)
     took = {
         name: cpu_ms(partial(compress, table, BUDGET, question), tries)
         for name, question in QUESTIONS.items()
     }
     parsed = cpu_ms(partial(orjson.loads, table.data), tries)
-    figures = {
+    return {
         "rows": ROWS,
         "columns": len(table.columns or ()),
         "table_bytes": len(table.data),
@@ -47,29 +43,12 @@ async def measure(harness: Harness) -> Figures:
         "parsed_ms": parsed,
         "ratio": parsed / statistics.median(took.values()),
     }
-    return figures | await _over_http(harness)
 
 
-async def _over_http(harness: Harness) -> Figures:
-    gateway = await harness.gateway(upstream="simulated")
-    question = {"max_tokens": BUDGET.limit, "question": QUESTIONS["date_ms"]}
-    url = f"{gateway}/v1/tools/{TOOL}"
-    targets = {"whole": url, "shortened": f"{url}?{urlencode(question)}"}
-    client = await harness.client()
-    sizes = {
-        f"{name}_answer_bytes": len(await whole_answer(client, at, BODY))
-        for name, at in targets.items()
-    }
-    sides = {name: partial(load, harness, at, BODY) for name, at in targets.items()}
-    turns = await harness.in_turns(ROUNDS, sides)
-    ratios = turns.spread("http_ratio", "calls_per_s", "shortened", "whole")
-    return {"client": CLIENT} | sizes | turns.medians() | ratios
-
-
-def price_table(rows: int, seed: int) -> Entry:
+def _price_table() -> Entry:
     """Daily prices, as `stock_zh_a_hist` gives them."""
-    luck, price, records = random.Random(seed), 10.0, []  # noqa: S311 - test data
-    for number in range(rows):
+    luck, price, records = random.Random(0), 10.0, []  # noqa: S311 - test data
+    for number in range(ROWS):
         price *= 1 + luck.gauss(0, 0.01)
         records.append(
             {
@@ -87,4 +66,4 @@ def price_table(rows: int, seed: int) -> Entry:
             }
         )
     data = b"[" + b",\n".join(map(orjson.dumps, records)) + b"]"
-    return Entry(data, tuple(records[0]), rows, 0.0, 0.0, "simulated")
+    return Entry(data, tuple(records[0]), ROWS, 0.0, 0.0, "simulated")

@@ -38,31 +38,6 @@ MakesHandler = Callable[..., Coroutine[Any, Any, Handler]]
 
 log = logging.getLogger("finbench.speed")
 
-ABOUT_S = {
-    "doors": 50,
-    "live": 40,
-    "inprocess": 25,
-    "cache": 60,
-    "snapshot": 60,
-    "akshare": 90,
-    "overload": 60,
-    "floods": 100,
-    "driver": 225,
-    "model": 60,
-    "hangs": 10,
-    "rows": 5,
-    "compress": 50,
-    "shapes": 5,
-    "market": 150,
-    "drift": 600,
-    "wire": 300,
-    "gateways": 100,
-    "ray": 420,
-}
-"""All measurements, and the seconds that each takes on two cores without the baselines that need a
-Python named by the environment.
-"""
-
 LEAST_S = 0.2
 
 

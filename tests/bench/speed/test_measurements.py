@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -10,8 +9,7 @@ from click.testing import CliRunner
 from bench.cli.main import main
 from bench.environment import AKTOOLS_PYTHON, FASTMCP_PYTHON, INSPECT_PYTHON
 from bench.speed import driver, floods, gateways, ray, wire
-from bench.speed.harness import ABOUT_S, Figures, Harness, figures_of, log
-from bench.speed.rows import ROWS
+from bench.speed.harness import Figures, Harness, figures_of, log
 from tests.support.installed import NEEDS_AKSHARE
 from tests.support.redis import needs_redis
 
@@ -31,10 +29,9 @@ def without_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("inprocess", ("cached_calls_per_s", "ratio", "ratio_recorded")),
         ("cache", ("written_share", "disk_hits_per_s")),
-        ("shapes", ("table_ms", "table_parsed_ms", "document_ms")),
-        ("compress", ("date_ms", "parsed_ms", "http_ratio", "shortened_answer_bytes")),
+        ("compress", ("date_ms", "parsed_ms", "ratio")),
         pytest.param("snapshot", ("open_ms", "look_up_p99_us"), marks=pytest.mark.soak),
-        pytest.param("market", ("days_per_s", "episodes_took_s"), marks=pytest.mark.soak),
+        pytest.param("market", ("days_per_s", "took_s"), marks=pytest.mark.soak),
     ],
 )
 async def test_every_part_is_measured(name: str, positive: tuple[str, ...]) -> None:
@@ -129,21 +126,6 @@ async def test_both_engines_are_measured(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.soak
-@pytest.mark.skipif(sys.platform != "linux", reason="peaks are read from Linux's /proc")
-async def test_a_million_rows_stay_within_bounds_of_memory() -> None:
-    found = await figures_of("rows")
-    assert found["rows"] == ROWS
-    assert 0 < found["peak_mib"] - found["before_mib"] < 64
-    assert 0 < found["children_peak_mib"] < 512
-
-
-@pytest.mark.soak
-@NEEDS_AKSHARE
-async def test_a_healthy_host_is_answered_while_five_hang() -> None:
-    assert (await figures_of("hangs"))["beside_p50_ms"] > 0
-
-
-@pytest.mark.soak
 async def test_snapshots_of_any_size_are_compared() -> None:
     found = await figures_of("drift", 0.03)
     assert found["3000_answers_compared"] == 3_000
@@ -190,9 +172,7 @@ def test_what_is_measured_is_told_as_it_goes(monkeypatch: pytest.MonkeyPatch) ->
     assert all(re.search(r"\(about (\d+ min )?\d+ (s|min) left\)$", line) for line in lines)
 
 
-def test_every_measurement_is_described() -> None:
-    said = CliRunner().invoke(main, ["speed", "--help"]).stdout
-    assert set(re.findall(r"`(\w+)`", said)) == ABOUT_S.keys()
+def test_an_unknown_measurement_is_refused() -> None:
     unknown = CliRunner().invoke(main, ["speed", "fast"])
     assert unknown.exit_code == 2
     assert "'fast'; there are: doors, live," in unknown.stderr
