@@ -14,7 +14,7 @@ NOTHING = Cost(0.0, 0.0)
 def costs(
     player: Cost = NOTHING, gateway: Cost = NOTHING, head: Cost = NOTHING, disk: Cost = NOTHING
 ) -> UnitCosts:
-    return UnitCosts(player, gateway, head, disk, NOTHING, NOTHING, 1_000.0)
+    return UnitCosts(player, gateway, head, disk, NOTHING, NOTHING, 1_000.0, NOTHING, NOTHING)
 
 
 def test_a_cost_is_fitted_from_three_measurements() -> None:
