@@ -18,8 +18,7 @@ MEASUREMENTS: Mapping[str, tuple[int, str]] = {
     "cache": (60, "writes to disk and hits from it"),
     "snapshot": (60, "writes 2 GB to the temporary folder"),
     "akshare": (90, "against AKTools, if FINBENCH_AKTOOLS_PYTHON names a Python that has it"),
-    "overload": (60, "more calls than can be made"),
-    "floods": (100, "a client with a key during a flood without keys"),
+    "floods": (160, "a client with a key beside callers without one; more calls than can be made"),
     "driver": (
         225,
         "against Inspect AI, if FINBENCH_INSPECT_PYTHON names a Python that has it; writes 2 GB",

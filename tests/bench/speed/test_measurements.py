@@ -54,19 +54,17 @@ async def test_live_calls_are_measured_beside_a_proxy() -> None:
     assert found["ratio_min"] <= found["ratio"] <= found["ratio_max"]
 
 
-@pytest.mark.parametrize("scale", [0.1, pytest.param(0.6, marks=pytest.mark.soak)])
-async def test_every_call_is_answered_or_refused(scale: float) -> None:
-    found = await figures_of("overload", scale)
+@pytest.mark.parametrize("scale", [SMALL, pytest.param(0.6, marks=pytest.mark.soak)])
+async def test_calls_are_answered_or_refused_and_a_client_beside_a_flood_is_answered(
+    scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(floods, "FLOODS", ("refusals",))
+    found = await figures_of("floods", scale)
     for load in ("2x", "5x"):
         assert found[f"at_{load}_others_per_s"] == 0
-        if scale > 0.1:  # else a machine that stands still for a moment leaves time for neither
+        if scale > SMALL:  # else a machine that stands still for a moment leaves time for neither
             assert found[f"at_{load}_refused_per_s"] > 0
             assert found[f"at_{load}_answered_per_s"] > 0
-
-
-async def test_a_client_is_answered_beside_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(floods, "FLOODS", ("refusals",))
-    found = await figures_of("floods", SMALL)
     assert found["refusals_answered_per_s"] > 0
     assert found["refusals_times_idle"] > 0
 
