@@ -96,5 +96,5 @@ def test_a_file_of_another_kind_is_refused_with_what_is_wrong(tmp_path: Path) ->
         made(folder=tmp_path)
     for asset in ASSETS:
         (tmp_path / f"{asset}.json").write_text('{"2024-01-02": {"close": 1}}')
-    with pytest.raises(SourceError, match="prices and news by day"):
+    with pytest.raises(SourceError, match=r"2024-01-02.*InvestorBench's files are wanted"):
         made(folder=tmp_path)
