@@ -28,12 +28,17 @@ PROBES: Final = 3
 Kind = Literal["series", "cross", "events", "document"]
 Role = Literal["price", "amount", "percent", "category", "text", "count", "rank"]
 
-_PERCENT = re.compile("(?i)%|率|幅|占比|比例|percent|yield|change")
-_AMOUNT = re.compile("(?i)额|市值|资产|收入|利润|规模|量|amount|volume|value|cap")
-_RANK = re.compile("序号|排名|名次|^rank$")
 _PRICE = re.compile(
     "(?<![溢差折])价$|(?:价格|净值|收盘|开盘|今开|昨收|最高|最低)$|^(?:price|open|high|low|close)$"
 )
+_NAMES: Final[Mapping[Role, re.Pattern[str]]] = {
+    "percent": re.compile("(?i)%|率|幅|占比|比例|percent|yield|change"),
+    "amount": re.compile("(?i)额|市值|资产|收入|利润|规模|量|amount|volume|value|cap"),
+    "rank": re.compile("序号|排名|名次|^rank$"),
+    "price": _PRICE,
+}
+"""What names of columns say of their role, the first that fits."""
+
 _CODE = re.compile("(?i:代码|code|symbol|编号)|ID$")
 _NAME = re.compile("名称|简称|^name$")
 _WORDS = ("银行", "电力", "钢铁", "食品", "芯片", "地产", "汽车", "软件")
@@ -47,8 +52,8 @@ class Column:
     name: str
     role: Role
     level: float
-    nulls: float = 0.0
-    words: tuple[str, ...] = ()
+    nulls: float
+    words: tuple[str, ...]
 
 
 @dataclass
@@ -140,14 +145,8 @@ def _set_columns(tool: Simulated) -> None:
 
 
 def _role(name: str, place: int, luck: random.Random) -> Role:
-    if _PERCENT.search(name):
-        return "percent"
-    if _AMOUNT.search(name):
-        return "amount"
-    if _RANK.search(name):
-        return "rank"
-    if _PRICE.search(name):
-        return "price"
+    if said := next((role for role, names in _NAMES.items() if names.search(name)), None):
+        return said
     if place == 2:
         return "category"
     return luck.choice(("price", "price", "amount", "percent", "text", "count"))
