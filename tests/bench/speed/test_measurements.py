@@ -132,17 +132,14 @@ async def test_snapshots_of_any_size_are_compared() -> None:
 
 @pytest.mark.soak
 @needs_redis
-async def test_nothing_is_lost_asked_twice_or_overspent() -> None:
+async def test_nothing_is_lost_or_asked_twice() -> None:
     found = await figures_of("gateways", 0.4)
     for name, figure in found.items():
         if name.endswith("_lost"):
             assert figure == 0, name
-        if name.endswith("_requests") and not name.startswith(("killed", "identical", "quota")):
+        if name.endswith("_requests") and name != "identical_requests":
             assert figure == found["before_calls"] / gateways.GATEWAYS, name
     assert found["identical_requests"] == 1
-    assert found["killed_requests"] == 2
-    assert found["quota_requests"] == found["quota"]
-    assert found["killed_others_answered"] == "3 of 3"
 
 
 async def test_a_measurement_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
