@@ -127,12 +127,8 @@ def _certificates(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     return dict.fromkeys(names, str(trusted)), {CERTIFICATE: str(folder / "upstream.pem")}
 
 
-def bars() -> tuple[bytes, str]:
-    """250 bars of a stock, as the upstream sends them, and their content type."""
+async def upstream() -> Handler:
+    """250 bars of a stock, as the upstream sends them."""
     query = {"secid": "1.600519", "beg": DAYS["start_date"], "end": DAYS["end_date"]}
     payload = PAYLOADS[SOURCE](query, random.Random(0))  # noqa: S311 - sample data
-    return payload.body, payload.content_type
-
-
-async def upstream() -> Handler:
-    return answering(*bars(), LATENCY_S)
+    return answering(payload.body, payload.content_type, LATENCY_S)

@@ -27,8 +27,7 @@ def without_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "positive"),
     [
-        ("inprocess", ("cached_calls_per_s", "ratio", "ratio_recorded")),
-        ("cache", ("written_share", "disk_hits_per_s")),
+        ("cache", ("ratio", "ratio_recorded", "written_share", "disk_hits_per_s")),
         ("compress", ("date_ms", "parsed_ms", "ratio")),
         pytest.param("snapshot", ("open_ms", "look_up_p99_us"), marks=pytest.mark.soak),
         pytest.param("market", ("days_per_s", "took_s"), marks=pytest.mark.soak),
