@@ -39,7 +39,7 @@ def asset_cases() -> list[Case]:
     return [case for case in with_assets if case.answer.group.startswith("investorbench/")]
 
 
-def test_the_same_seed_gives_the_same_cases_in_another_process(cases: list[Case]) -> None:
+def test_cases_follow_from_the_seed_in_another_process_too(cases: list[Case]) -> None:
     code = (
         "import asyncio, json; from bench.compression.build import build;"
         f"cases = asyncio.run(build(0, 'development', None, {SOME}));"
@@ -49,9 +49,6 @@ def test_the_same_seed_gives_the_same_cases_in_another_process(cases: list[Case]
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert json.loads(again.stdout) == as_lists(cases)
-
-
-def test_another_seed_gives_other_cases(cases: list[Case]) -> None:
     assert as_lists(made(seed=1, most=20)) != as_lists(cases[:20])
 
 
