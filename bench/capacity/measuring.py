@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -169,38 +169,30 @@ def _processor_s(pid: int) -> float:
 async def _episode_bytes(episodes: int = 10_000) -> float:
     """Memory of an episode in flight: many that wait, in this process."""
     from bench.agents import Episode, Turn
+    from bench.client import ToolClient
     from bench.engines.batch import Collector
     from bench.runs.driver import Driver, Owed, owed
     from bench.suites import load_suite
     from bench.suites.fintoolbench.suite import LabelledTasks
 
-    suite, all_wait, waiting = load_suite("starter"), asyncio.Event(), 0
+    suite, collector = load_suite("starter"), Collector(LabelledTasks)
+    left, no_client = owed(suite, episodes), cast(ToolClient, None)
 
     class Waiting:
         name = "waiting"
 
         async def act(self, _: Episode) -> Turn:
-            nonlocal waiting
-            waiting += 1
-            if waiting == episodes:
-                all_wait.set()
             await asyncio.Event().wait()
             return Turn()
-
-    class Nowhere:
-        async def call(self, *_: Any) -> Any:
-            raise NotImplementedError
-
-    left = owed(suite, episodes)
 
     async def take() -> Owed | None:
         return next(left, None)
 
     before = rss_bytes()
-    collector = Collector(LabelledTasks)
-    driver = Driver(suite, Waiting(), Nowhere(), collector, concurrency=episodes)
+    driver = Driver(suite, Waiting(), no_client, collector, concurrency=episodes)
     playing = asyncio.create_task(driver.play(take, most=episodes))
-    await all_wait.wait()
+    while driver.in_flight < episodes:  # noqa: ASYNC110 - nothing tells that all wait
+        await asyncio.sleep(0.1)
     taken = rss_bytes() - before
     playing.cancel()
     await asyncio.wait({playing})

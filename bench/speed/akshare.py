@@ -98,7 +98,7 @@ CALLS = {"finport": _call_finport, "aktools": _call_aktools}
 
 
 def _certificates(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Make a certificate for the upstream, and add its authority to those that requests trusts.
+    """Make a certificate for the upstream, and add it to the authorities that requests trusts.
     Returns the variables of those that trust it, and of the upstream.
 
     Most of the cost of a new session is reading the whole list of authorities, so a list of one
@@ -107,24 +107,18 @@ def _certificates(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     import certifi
 
     folder.chmod(0o755)  # a worker that gives up root reads in it
+    key, certificate = folder / "upstream.key", folder / "upstream.pem"
     new = (
-        *("openssl", "req", "-x509", "-nodes", "-days", "2"),
+        *("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"),
         *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+        *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)),
     )
-    authority = ("-subj", "/CN=finport-speed", "-keyout", "ca.key", "-out", "ca.pem")
-    upstream = (
-        *("-subj", "/CN=upstream", "-keyout", "upstream.key", "-out", "upstream.pem"),
-        *("-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "basicConstraints=critical,CA:FALSE"),
-        *("-addext", "subjectAltName=IP:127.0.0.1"),
-    )
-    for wanted in (authority, upstream):
-        subprocess.run([*new, *wanted], cwd=folder, check=True, stderr=subprocess.PIPE)  # noqa: S603
-    with (folder / "upstream.pem").open("ab") as certificate:
-        certificate.write((folder / "upstream.key").read_bytes())
+    subprocess.run(new, check=True, stderr=subprocess.PIPE)  # noqa: S603
     trusted = folder / "trusted.pem"
-    trusted.write_bytes(Path(certifi.where()).read_bytes() + (folder / "ca.pem").read_bytes())
+    trusted.write_bytes(Path(certifi.where()).read_bytes() + certificate.read_bytes())
+    certificate.write_bytes(certificate.read_bytes() + key.read_bytes())
     names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-    return dict.fromkeys(names, str(trusted)), {CERTIFICATE: str(folder / "upstream.pem")}
+    return dict.fromkeys(names, str(trusted)), {CERTIFICATE: str(certificate)}
 
 
 async def upstream() -> Handler:
