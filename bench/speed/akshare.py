@@ -28,7 +28,6 @@ from bench.speed.bare_server import CERTIFICATE, Handler, answering
 from bench.speed.baselines import SERVERS
 from bench.speed.harness import Figures, Harness, NotMeasured, log
 from bench.speed.load import measured, request
-from gateway import GatewaySettings
 
 TOOL = "stock_zh_a_hist"
 SOURCE = ("push2his.eastmoney.com", "/api/qt/stock/kline/get")
@@ -43,14 +42,8 @@ async def measure(harness: Harness) -> Figures:
     """Calls a second and ms of both, and the ratios finport / aktools."""
     if find_spec("akshare") is None:
         raise NotMeasured("AkShare is not installed")
-    defaults, clients = GatewaySettings.model_fields, harness.number(CLIENTS)
-    figures: Figures = {
-        "clients": clients,
-        "upstream_ms": LATENCY_S * 1e3,
-        "per_host": clients,
-        "akshare_workers": defaults["akshare_workers"].default,
-        "akshare_threads": defaults["akshare_threads"].default,
-    }
+    clients = harness.number(CLIENTS)
+    figures: Figures = {"clients": clients}
     if AKTOOLS_PYTHON not in os.environ:
         figures["aktools"] = f"not measured: set {AKTOOLS_PYTHON}"
     trust: dict[str, str] = {}

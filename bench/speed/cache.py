@@ -69,8 +69,6 @@ async def _writes(harness: Harness) -> Figures:
         log.info("new results are recorded")
         recording = await _while_writing(add, seconds)
     return {
-        "results_per_s": RESULTS_PER_S,
-        "result_bytes": len(_result(0).data),
         "written_share": written,
         "loop_lag_p99_ms": writing["loop_lag_p99_ms"],
         "recording_loop_lag_p99_ms": recording["loop_lag_p99_ms"],

@@ -37,9 +37,6 @@ async def measure(harness: Harness) -> Figures:
     }
     parsed = cpu_ms(partial(orjson.loads, table.data), tries)
     return {
-        "rows": ROWS,
-        "columns": len(table.columns or ()),
-        "table_bytes": len(table.data),
         **took,
         "parsed_ms": parsed,
         "ratio": parsed / statistics.median(took.values()),

@@ -136,7 +136,6 @@ class Stage:
             "episodes_per_s": episodes / wall_s,
             "calls_per_s": len(ARGUMENTS) * episodes / wall_s,
             "cpu_ms_per_episode": cpu_s / episodes * 1e3,
-            "cpu_share": cpu_s / wall_s,
             "loop_lag_p99_ms": vitals.lag_ms.at(0.99) or 0.0,
             "peak_rss_mb": peak / 1e6,
             "kb_per_concurrent_episode": max(peak - before, 0) / most / 1e3,

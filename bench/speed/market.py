@@ -43,8 +43,6 @@ async def measure(harness: Harness) -> Figures:
     log.info("%d episodes of %d days", episodes, DAYS)
     about = await run(plan, harness.folder / "run", settings, show=False)
     return {
-        "episodes": episodes,
-        "days_an_episode": DAYS,
         "took_s": about.took_s,
         "days_per_s": episodes * DAYS / about.took_s,
     }
