@@ -19,7 +19,7 @@ MEASUREMENTS: Mapping[str, tuple[int, str]] = {
     "akshare": (90, "against AKTools, if FINBENCH_AKTOOLS_PYTHON names a Python that has it"),
     "floods": (160, "a client with a key beside callers without one; more calls than can be made"),
     "driver": (
-        225,
+        110,
         "against Inspect AI, if FINBENCH_INSPECT_PYTHON names a Python that has it; writes 2 GB",
     ),
     "model": (60, "model-driven episodes, against the official client"),

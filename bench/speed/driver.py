@@ -1,10 +1,9 @@
 """Speed of the driver, each measurement in its own process, so that its memory is its own.
 
-There are three measurements. Scripted episodes of three cached calls, traces on disk and metrics
+There are two measurements. Scripted episodes of three cached calls, traces on disk and metrics
 live, without a judge and with the judge `rules`; beside them, in turns, the same in Inspect AI with
-its mock model, if `FINBENCH_INSPECT_PYTHON` names a Python that has it. Ten thousand episodes at
-once, in process and over HTTP. The cost of a call after 10,000 calls and after a million. Writes
-2 GB to the temporary folder.
+its mock model, if `FINBENCH_INSPECT_PYTHON` names a Python that has it. The cost of a call after
+10,000 calls and after a million. Writes 2 GB to the temporary folder.
 """
 
 import asyncio
@@ -24,11 +23,6 @@ from manifests.common.memory import rss_bytes
 
 ROUNDS = 3
 CONCURRENCY, EPISODES, INSPECT_EPISODES = 1_000, 15_000, 1_500
-MANY, STARTS_PER_S = 10_000, 10_000.0
-THINKING = {"many": (40_000, 1.0), "many_http": (20_000, 2.0)}
-"""Episodes of which `MANY` are in flight at once, and how long each waits before a turn. Over HTTP,
-gateway and driver share two cores, and episodes would wait for them.
-"""
 CALLS, WINDOW, WINDOWS = 1_000_000, 10_000, 10
 """The last `WINDOWS` windows of `CALLS` are each compared with the second window of a process."""
 
@@ -36,17 +30,6 @@ CALLS, WINDOW, WINDOWS = 1_000_000, 10_000, 10
 async def measure(harness: Harness) -> Figures:
     """Episodes and calls a second, CPU, memory and bytes of log an episode, and the ratios."""
     figures = {"concurrency": harness.number(CONCURRENCY), **await beside_inspect(harness)}
-    url = await harness.gateway(upstream="simulated")
-    for name, (episodes, think_s) in THINKING.items():
-        log.info("%d episodes at once that think: %s", MANY, name)
-        found = await in_process(
-            scripted,
-            *(harness.number(episodes), harness.number(MANY)),
-            think_s=harness.seconds(think_s),
-            starts_per_s=STARTS_PER_S,
-            url=url if name == "many_http" else None,
-        )
-        figures |= {f"{name}_{figure}": value for figure, value in found.items()}
     log.info("%d calls in one process, at the end beside fresh ones", CALLS)
     return figures | await in_process(_flat, *map(harness.number, (CALLS, WINDOW, WINDOWS)))
 

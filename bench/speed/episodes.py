@@ -119,7 +119,8 @@ class Stage:
             self.client,
             self.directory,
             concurrency=concurrency,
-            **{"starts_per_s": STARTS_PER_S, **options},
+            starts_per_s=STARTS_PER_S,
+            **options,
         )
         with calmed_collector():
             async with Vitals.watch() as vitals:
@@ -165,24 +166,21 @@ async def scripted(
     concurrency: int,
     *,
     judge: str = "none",
-    think_s: float = 0.0,
     url: str | None = None,
     streams: bool = True,
-    starts_per_s: float = STARTS_PER_S,
 ) -> Figures:
-    """The cost of scripted episodes, which wait 0.5 to 1.5 times `think_s` before each turn.
-    `judge` is one of the suite's, or `none`. The gateway is in this process or at `url`.
+    """The cost of scripted episodes. `judge` is one of the suite's, or `none`. The gateway is in
+    this process or at `url`.
     """
     judging = JudgeSettings(judge_named(judge, LabelledTasks.judges))
     opened = Stage.open(folder, url, streams=streams)
     async with opened as stage, open_judge(judging, stage.catalog) as by:
-        agent = scripted_agent(think_s)
-        return await stage.play(agent, episodes, concurrency, judge=by, starts_per_s=starts_per_s)
+        return await stage.play(scripted_agent(), episodes, concurrency, judge=by)
 
 
-def scripted_agent(think_s: float = 0.0) -> ScriptedAgent:
+def scripted_agent() -> ScriptedAgent:
     """The agent that makes no mistakes."""
-    return ScriptedAgent([TOOL], rates=ErrorRates(0, 0, 0), think_s=think_s)
+    return ScriptedAgent([TOOL], rates=ErrorRates(0, 0, 0))
 
 
 async def _warm(client: ToolClient, arguments: dict[str, str]) -> bytes:

@@ -84,11 +84,8 @@ async def test_scripted_episodes_are_measured_with_and_without_a_judge() -> None
 
 
 @pytest.mark.soak
-async def test_many_episodes_and_many_calls_are_measured() -> None:
+async def test_many_calls_are_measured() -> None:
     found = await figures_of("driver", SMALL)
-    for side in ("many", "many_http"):
-        assert found[f"{side}_most_in_flight"] == SMALL * driver.MANY
-        assert found[f"{side}_calls_per_s"] == pytest.approx(3 * found[f"{side}_episodes_per_s"])
     assert found["last_to_first_min"] <= found["last_to_first"] <= found["last_to_first_max"]
 
 
