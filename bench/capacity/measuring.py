@@ -44,10 +44,6 @@ class Size:
     model_s: float
     in_flight: int
 
-    @property
-    def workload(self) -> Workload:
-        return Workload(self.episodes, self.episodes * self.calls, self.model_s, 1, 1.0)
-
 
 FITTED = (Size(4_000, 2, 0.5, 800), Size(1_500, 14, 0.7, 600), Size(300, 6, 1.0, 80))
 """The runs from which unit costs are made: few calls, many calls, few calls a second. In a busy
@@ -84,8 +80,9 @@ def _sample(size: Size, found: Mapping[str, float], name: str) -> Sample:
 def predicted(size: Size, costs: UnitCosts) -> dict[str, float]:
     """What the model says of a run on one machine."""
     parts = Parts(PLAYERS, 1, size.in_flight)
-    found = simulated(size.workload, costs, parts, cores=os.cpu_count() or 1)
-    calls, seconds = size.episodes * size.calls, found.took_s
+    calls = size.episodes * size.calls
+    workload = Workload(size.episodes, calls, size.model_s, 1, 1.0)
+    seconds = simulated(workload, costs, parts, cores=os.cpu_count() or 1).took_s
     whole = {
         name: getattr(costs, name).of(size.episodes, calls, seconds * _PROCESSES.get(name, 0))
         for name in (*_PROCESSES, *_TOTALS)
