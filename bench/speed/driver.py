@@ -8,7 +8,6 @@ its mock model, if `FINBENCH_INSPECT_PYTHON` names a Python that has it. The cos
 
 import asyncio
 import os
-import statistics
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from bench.environment import INSPECT_PYTHON
 from bench.processes import environment
 from bench.speed.baselines import INSPECT_AI
 from bench.speed.episodes import ARGUMENTS, QUESTION, Stage, scripted, scripted_agent
-from bench.speed.harness import Figures, Harness, Measure, MeasurementError, in_process, log
+from bench.speed.harness import Figures, Harness, Measure, MeasurementError, Turns, in_process, log
 from manifests.common.memory import rss_bytes
 
 ROUNDS = 3
@@ -88,22 +87,13 @@ async def _inspect(python: str, folder: Path, settings: bytes) -> Figures:
 
 async def _flat(folder: Path, calls: int, window: int, windows: int) -> Figures:
     """CPU us and memory of a call in a process that has made many, and in one that has not."""
-    late, early = [], []
+    turns = Turns(("first", "last"))
     async with Stage.open(folder) as stage:
         await _made(stage, max(calls - window * windows, 1))
         for _ in range(windows):
-            early.append(await in_process(_early, window))
-            late.append(await _made(stage, window))
-    ratios = [last["us"] / first["us"] for last, first in zip(late, early, strict=True)]
-    return {
-        "first_cpu_us_per_call": statistics.median(seen["us"] for seen in early),
-        "last_cpu_us_per_call": statistics.median(seen["us"] for seen in late),
-        "last_to_first": statistics.median(ratios),
-        "last_to_first_min": min(ratios),
-        "last_to_first_max": max(ratios),
-        "first_rss_mb": statistics.median(seen["rss_mb"] for seen in early),
-        "last_rss_mb": late[-1]["rss_mb"],
-    }
+            turns.rounds["first"].append(await in_process(_early, window))
+            turns.rounds["last"].append(await _made(stage, window))
+    return turns.medians() | turns.spread("last_to_first", "cpu_us_per_call", "last", "first")
 
 
 async def _early(folder: Path, window: int) -> Figures:
@@ -116,5 +106,5 @@ async def _early(folder: Path, window: int) -> Figures:
 async def _made(stage: Stage, calls: int) -> Figures:
     episodes = -(-calls // len(ARGUMENTS))
     found = await stage.play(scripted_agent(), episodes, CONCURRENCY)
-    us = found["cpu_ms_per_episode"] / len(ARGUMENTS) * 1e3
-    return {"us": us, "rss_mb": rss_bytes() / 1e6}
+    cpu_us = found["cpu_ms_per_episode"] / len(ARGUMENTS) * 1e3
+    return {"cpu_us_per_call": cpu_us, "rss_mb": rss_bytes() / 1e6}
