@@ -207,14 +207,3 @@ def latencies(took_s: Iterable[float]) -> Figures:
     """Median and 99th percentile, in ms."""
     centiles = statistics.quantiles(took_s, n=100)
     return {"p50_ms": centiles[49] * 1e3, "p99_ms": centiles[98] * 1e3}
-
-
-def cpu_ms(work: Callable[[], object], tries: int) -> float:
-    """The median of this process's processor time for `work`, once everything is loaded."""
-    work()
-    took = []
-    for _ in range(tries):
-        started = time.process_time()
-        work()
-        took.append((time.process_time() - started) * 1e3)
-    return statistics.median(took)
