@@ -36,7 +36,7 @@ class Cost:
         """
         episode = call = second = 0.0
         for _ in range(ROUNDS):
-            a, b = (one.without(second) / one.episodes for one in (few, many))
+            a, b = ((one.cost - second * one.seconds) / one.episodes for one in (few, many))
             x, y = (one.calls / one.episodes for one in (few, many))
             call = max((b - a) / (y - x), 0.0)
             episode = max(a - call * x, 0.0)
@@ -53,9 +53,6 @@ class Sample:
     calls: float
     seconds: float
     cost: float
-
-    def without(self, second: float) -> float:
-        return self.cost - second * self.seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,7 @@ def _row_count(tool: Simulated, strength: int) -> None:
 def _distribution(tool: Simulated, strength: int) -> Columns:
     """A part of the values comes from a wider law with another centre."""
     [name] = _some(tool, 0, *_VALUES)
-    level, luck = tool.column(name).level * 3, tool.luck
+    level, luck = tool.columns[name].level * 3, tool.luck
 
     def drawn(_: Any) -> float:
         return round(level * luck.lognormvariate(0, 1.4), 2)
@@ -229,7 +229,7 @@ def _distribution(tool: Simulated, strength: int) -> Columns:
 
 def _categories(tool: Simulated, strength: int) -> Columns:
     [name] = _some(tool, 0, "category")
-    words = tool.column(name).words
+    words = tool.columns[name].words
     other = {word: f"{word}类" for word in words[: (1, 2, len(words))[strength]]}
     return _cells(tool, name, lambda word: other.get(word, word), 1.0)
 

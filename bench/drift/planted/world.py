@@ -49,7 +49,6 @@ _TEXT = ("alpha", "borealis", "cygnus", "dorado", "eridanus", "fornax", "grus", 
 class Column:
     """A column of a simulated table: what its values are, and the parameters of their law."""
 
-    name: str
     role: Role
     level: float
     nulls: float
@@ -76,15 +75,12 @@ class Simulated:
     luck: random.Random
     before: list[Answer] = field(default_factory=list)
     after: list[Answer] = field(default_factory=list)
-    columns: list[Column] = field(default_factory=list)
+    columns: dict[str, Column] = field(default_factory=dict)
     date: str | None = None
 
     def named(self, *roles: Role) -> list[str]:
         """The names of the columns with one of these roles."""
-        return [column.name for column in self.columns if column.role in roles]
-
-    def column(self, name: str) -> Column:
-        return next(column for column in self.columns if column.name == name)
+        return [name for name, column in self.columns.items() if column.role in roles]
 
     def prices(self) -> list[str]:
         """The names of the columns that say that they are prices."""
@@ -141,7 +137,7 @@ def _set_columns(tool: Simulated) -> None:
         level = exp(luck.uniform(2, 4)) if role == "price" else exp(luck.uniform(14, 20))
         nulls = luck.choice((0.0, 0.0, 0.0, 0.04))
         words = tuple(luck.sample(_WORDS, luck.randint(3, 5)))
-        tool.columns.append(Column(name, role, level, nulls, words))
+        tool.columns[name] = Column(role, level, nulls, words)
 
 
 def _role(name: str, place: int, luck: random.Random) -> Role:
@@ -193,18 +189,18 @@ def _series(tool: Simulated, _: int) -> tuple[Any, Any]:
     luck, rows = tool.luck, tool.luck.choice((60, 120, 250))
     later = _weekdays(DAYS[1], rows + 10)
     today = START.date().isoformat()
-    paths = {column.name: _walk(column.level, len(later), luck) for column in tool.columns}
+    columns = tool.columns.items()
+    paths = {name: _walk(column.level, len(later), luck) for name, column in columns}
     date = tool.date or "日期"
     every = [
-        {date: day, **{c.name: _cell(c, paths[c.name][place], luck) for c in tool.columns}}
+        {date: day, **{name: _cell(c, paths[name][place], luck) for name, c in columns}}
         for place, day in enumerate(later)
     ]
     known = sum(day <= today for day in later)
     before = [dict(row) for row in every[:known]]
-    for column in tool.columns:
-        value = before[-1][column.name]
-        if column.role in ("price", "amount") and value is not None:
-            before[-1][column.name] = round(value * 0.995, 2)
+    for name in tool.named("price", "amount"):
+        if (value := before[-1][name]) is not None:
+            before[-1][name] = round(value * 0.995, 2)
     start = len(every) - known if luck.random() < 0.5 else 0
     after = every[start:]
     return (before, after) if luck.random() < 0.7 else (before[::-1], after[::-1])
@@ -220,13 +216,13 @@ def _cross(tool: Simulated, probe: int) -> tuple[Any, Any]:
     for code in codes:
         first: dict[str, Any] = {"代码": code} if has_code else {}
         second = dict(first)
-        for column in tool.columns:
+        for name, column in tool.columns.items():
             level = column.level * luck.lognormvariate(0, 0.7)
-            first[column.name] = _cell(column, level, luck)
+            first[name] = _cell(column, level, luck)
             move = exp(market + luck.gauss(0, 0.02))
-            second[column.name] = _cell(column, level * move, luck)
+            second[name] = _cell(column, level * move, luck)
             if column.role in ("category", "text", "count") and luck.random() < 0.98:
-                second[column.name] = first[column.name]
+                second[name] = first[name]
         before.append(first)
         after.append(second)
     before, after = before[:-3], after[3:]
@@ -247,8 +243,8 @@ def _events(tool: Simulated, _: int) -> tuple[Any, Any]:
         while len(table) < rows:
             for _ in range(luck.randint(1, 4)):
                 row: dict[str, Any] = {tool.date or "日期": day.date().isoformat()}
-                for c in tool.columns:
-                    row[c.name] = _cell(c, c.level * luck.lognormvariate(0, 0.7), luck)
+                for name, c in tool.columns.items():
+                    row[name] = _cell(c, c.level * luck.lognormvariate(0, 0.7), luck)
                 table.append(row)
             day -= timedelta(days=1)
         tables.append(table[:rows])
