@@ -14,7 +14,7 @@ from manifests.common.terminal import echo
 MEASUREMENTS: Mapping[str, tuple[int, str]] = {
     "doors": (50, "against FastMCP, if FINBENCH_FASTMCP_PYTHON names a Python that has it"),
     "live": (40, "uncached calls against a bare proxy"),
-    "cache": (85, "cached calls against the same steps in a loop; writes to disk and hits from it"),
+    "cache": (25, "cached calls against the same steps in a loop; writes to disk and hits from it"),
     "snapshot": (60, "writes 2 GB to the temporary folder"),
     "akshare": (90, "against AKTools, if FINBENCH_AKTOOLS_PYTHON names a Python that has it"),
     "floods": (160, "a client with a key beside callers without one; more calls than can be made"),

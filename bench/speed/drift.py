@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from bench.processes import FINBENCH
-from bench.speed.harness import Figures, Harness, MeasurementError, log
+from bench.speed.harness import Figures, Harness, MeasurementError, each, log
 from cache import Recorder, Row, Snapshot
 
 CALLS = 100_000
@@ -53,9 +53,7 @@ async def _multiplied(path: Path, calls: int) -> Path:
     with Snapshot(path) as snapshot:
         times = -(-calls // snapshot.summary.rows)
         async with Recorder.open(large, "simulated") as recorder:
-            rows = islice(_copies(snapshot.rows(), times), calls)
-            while batch := [*islice(rows, AT_ONCE)]:
-                await asyncio.gather(*map(recorder.add, batch))
+            await each(islice(_copies(snapshot.rows(), times), calls), AT_ONCE, recorder.add)
     return large
 
 
