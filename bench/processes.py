@@ -1,4 +1,4 @@
-"""Starts servers for a demonstration or a measurement, each in its own process."""
+"""Starts servers and runs for a demonstration or a measurement, each in its own process."""
 
 import asyncio
 import contextlib
@@ -13,8 +13,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import anyio
+import orjson
 
+FINBENCH = (sys.executable, "-P", "-c", "from bench.cli.main import main; main()")
 READY_S = 30.0
+RUN_S = 600.0
 
 Variables = Mapping[str, str]
 NONE: Variables = MappingProxyType({})
@@ -22,6 +25,10 @@ NONE: Variables = MappingProxyType({})
 
 class ServerNotReadyError(Exception):
     """A server process did not become ready."""
+
+
+class RunFailedError(Exception):
+    """A run did not end as it should; the text says how it did."""
 
 
 class Server(NamedTuple):
@@ -85,6 +92,34 @@ def gateway(
     serve = ("gateway.cli.main", "serve", "--port", "0", "--until-stdin-closes", *options)
     command = (sys.executable, "-P", "-m", *serve)
     return server(folder, *command, variables={**variables, **named}, quiet=quiet)
+
+
+async def run(folder: Path, out: str, *options: str, **settings: str) -> dict[str, Any]:
+    """What the `run.json` of `finbench run` with these options says, in `folder` and without a Ray
+    that is there already. Raises `RunFailedError` and `TimeoutError`.
+    """
+    variables = environment({f"FINPORT_{name.upper()}": value for name, value in settings.items()})
+    variables.pop("RAY_ADDRESS", None)
+    process = await asyncio.create_subprocess_exec(
+        *(*FINBENCH, "run", *options, "--json", "--out", out),
+        cwd=folder,
+        env=variables,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(RUN_S):
+            _, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+    if process.returncode:
+        text = f"a run ended with exit code {process.returncode}: {said.decode()[-500:].strip()}"
+        raise RunFailedError(text)
+    written = await asyncio.to_thread((folder / out / "run.json").read_bytes)
+    about: dict[str, Any] = orjson.loads(written)
+    return about
 
 
 async def _announced_url(process: Process) -> str:

@@ -2,11 +2,11 @@
 --measure`.
 """
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
+from pydantic import TypeAdapter
 
 ROUNDS = 100
 
@@ -36,7 +36,7 @@ class Cost:
         """
         episode = call = second = 0.0
         for _ in range(ROUNDS):
-            a, b = (one.without(second) / one.episodes for one in (few, many))
+            a, b = ((one.cost - second * one.seconds) / one.episodes for one in (few, many))
             x, y = (one.calls / one.episodes for one in (few, many))
             call = max((b - a) / (y - x), 0.0)
             episode = max(a - call * x, 0.0)
@@ -53,12 +53,6 @@ class Sample:
     calls: float
     seconds: float
     cost: float
-
-    def without(self, second: float) -> float:
-        return self.cost - second * self.seconds
-
-
-_NOTHING = Cost(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +71,13 @@ class UnitCosts:
     network_bytes: Cost
     digest_s: Cost
     player_bytes: float
-    redis_s: Cost = _NOTHING
-    redis_bytes: Cost = _NOTHING
+    redis_s: Cost
+    redis_bytes: Cost
 
     @classmethod
     def read(cls, file: Path = MEASURED) -> "UnitCosts":
         """Raises `CostsError`."""
         try:
-            return cls.of(orjson.loads(file.read_bytes())["costs"])
+            return TypeAdapter(cls).validate_python(orjson.loads(file.read_bytes())["costs"])
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise CostsError(f"{file.name} holds no unit costs: {error}") from error
-
-    @classmethod
-    def of(cls, found: dict[str, Any]) -> "UnitCosts":
-        names = (field.name for field in fields(cls))
-        costs = {name: Cost(**found[name]) for name in names if name != "player_bytes"}
-        return cls(**costs, player_bytes=float(found["player_bytes"]))
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)

@@ -8,17 +8,16 @@ gateway answers from memory.
 import asyncio
 import os
 import pickle
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
+from bench import processes
 from bench.capacity.costs import Cost, Sample, UnitCosts
 from bench.capacity.model import Parts, Workload, simulated
 from manifests.common.memory import rss_bytes
@@ -29,17 +28,9 @@ _PROCESSES = {"player_s": PLAYERS, "gateway_s": 1, "head_s": PLAYERS}
 
 _TOTALS = ("disk_bytes", "network_bytes")
 
-RUN_S = 600.0
-READY_S = 60.0
 TASKS = 50
 
-_FINBENCH = (sys.executable, "-c", "from bench.cli.main import main; main()")
-_GATEWAY = (sys.executable, "-m", "gateway.cli.main")
 _TICKS = os.sysconf("SC_CLK_TCK")
-
-
-class CapacityError(Exception):
-    """A run did not end as it should; the text says how it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +44,6 @@ class Size:
     model_s: float
     in_flight: int
 
-    @property
-    def workload(self) -> Workload:
-        return Workload(self.episodes, self.episodes * self.calls, self.model_s, 1, 1.0)
-
 
 FITTED = (Size(4_000, 2, 0.5, 800), Size(1_500, 14, 0.7, 600), Size(300, 6, 1.0, 80))
 """The runs from which unit costs are made: few calls, many calls, few calls a second. In a busy
@@ -68,48 +55,34 @@ CHECKED = (Size(600, 4, 1.0, 100), Size(2_000, 8, 1.0, 400), Size(6_000, 5, 1.0,
 """The runs with which the model is checked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What a run took: seconds; processor seconds of players, gateway and head; bytes on disk;
-    bytes of answers; seconds for a digest.
-    """
-
-    took_s: float
-    player_s: float
-    gateway_s: float
-    head_s: float
-    disk_bytes: float
-    network_bytes: float
-    digest_s: float
-
-    def sample(self, size: Size, name: str) -> Sample:
-        seconds = self.took_s * _PROCESSES.get(name, 0) or 1.0
-        return Sample(size.episodes, size.episodes * size.calls, seconds, getattr(self, name))
-
-
 async def measured_costs(sizes: tuple[Size, Size, Size] = FITTED) -> UnitCosts:
-    """Unit costs of this machine; those of Redis are taken from `MEASURED`. Raises `CapacityError`
-    and `CostsError`.
+    """Unit costs of this machine; those of Redis are taken from `MEASURED`. Raises
+    `RunFailedError`, `ServerNotReadyError` and `CostsError`.
     """
     known = UnitCosts.read()
     found = [(await measured(size), size) for size in sizes]
     costs: dict[str, Any] = {}
     for name in (*_PROCESSES, *_TOTALS, "digest_s"):
-        cost = Cost.fitted(*(one.sample(size, name) for one, size in found))
+        cost = Cost.fitted(*(_sample(size, one, name) for one, size in found))
         costs[name] = cost if name in _PROCESSES else replace(cost, second=0.0)
     # In runs of this size the head's work for calls is lost in the rest, so it is measured alone.
-    costs["head_s"] = replace(
-        costs["head_s"], call=await asyncio.to_thread(asyncio.run, _head_call_s())
-    )
+    head_call_s = await asyncio.to_thread(asyncio.run, _head_call_s())
+    costs["head_s"] = replace(costs["head_s"], call=head_call_s)
     player_bytes = await asyncio.to_thread(asyncio.run, _episode_bytes())
     return replace(known, **costs, player_bytes=player_bytes)
+
+
+def _sample(size: Size, found: Mapping[str, float], name: str) -> Sample:
+    seconds = found["took_s"] * _PROCESSES.get(name, 0) or 1.0
+    return Sample(size.episodes, size.episodes * size.calls, seconds, found[name])
 
 
 def predicted(size: Size, costs: UnitCosts) -> dict[str, float]:
     """What the model says of a run on one machine."""
     parts = Parts(PLAYERS, 1, size.in_flight)
-    found = simulated(size.workload, costs, parts, cores=os.cpu_count() or 1)
-    calls, seconds = size.episodes * size.calls, found.took_s
+    calls = size.episodes * size.calls
+    workload = Workload(size.episodes, calls, size.model_s, 1, 1.0)
+    seconds = simulated(workload, costs, parts, cores=os.cpu_count() or 1).took_s
     whole = {
         name: getattr(costs, name).of(size.episodes, calls, seconds * _PROCESSES.get(name, 0))
         for name in (*_PROCESSES, *_TOTALS)
@@ -121,31 +94,40 @@ async def check(
     costs: UnitCosts, sizes: tuple[Size, ...] = CHECKED
 ) -> list[dict[str, dict[str, float]]]:
     """For each size, by figure, what was measured, what the model says, and the ratio of these.
-    Raises `CapacityError`.
+    Raises `RunFailedError` and `ServerNotReadyError`.
     """
     rows = []
     for size in sizes:
         found, row = await measured(size), {}
         for name, value in predicted(size, costs).items():
-            real = getattr(found, name)
+            real = found[name]
             row[name] = {"measured": real, "model": value, "ratio": value / real}
         rows.append(row)
     return rows
 
 
-async def measured(size: Size) -> Measured:
-    """Run it. Raises `CapacityError`."""
+async def measured(size: Size) -> dict[str, float]:
+    """What a run took, by name. Raises `RunFailedError` and `ServerNotReadyError`."""
+    calls = size.calls + 1
+    options = (
+        *("capacity", "--dataset", "tasks.jsonl", "--judge", "none"),
+        *("--engine", "ray", "--players", str(PLAYERS)),
+        *("--no-call-rate", "0", "--wrong-tool-rate", "0", "--bad-arguments-rate", "0"),
+        *("--episodes", str(size.episodes), "--concurrency", str(size.in_flight)),
+        *("--think-s", str(size.model_s), "--max-rounds", str(calls), "--max-calls", str(calls)),
+    )
     with tempfile.TemporaryDirectory(prefix="finport-capacity-") as name:
         folder = Path(name)
         await asyncio.to_thread(_write_tasks, folder / "tasks.jsonl", size.calls)
-        async with _gateway(folder) as (url, pid):
-            before_s = _processor_s(pid)
-            about = await _run(folder, "out", size, url)
-            gateway_s = _processor_s(pid) - before_s
+        gateway = processes.gateway(folder, quiet=True, upstream="simulated", shape_share=0)
+        async with gateway as (url, process):
+            before_s = _processor_s(process.pid)
+            about = await processes.run(folder, "out", *options, "--gateway", url)
+            gateway_s = _processor_s(process.pid) - before_s
         return await asyncio.to_thread(_found, folder / "out", about, gateway_s)
 
 
-def _found(out: Path, about: Mapping[str, Any], gateway_s: float) -> Measured:
+def _found(out: Path, about: Mapping[str, Any], gateway_s: float) -> dict[str, float]:
     from bench.runs.digest import run_digest
 
     began = time.process_time()
@@ -154,15 +136,15 @@ def _found(out: Path, about: Mapping[str, Any], gateway_s: float) -> Measured:
     engine = about["engine"]
     with (out / "calls.jsonl").open("rb") as lines:
         answers = sum(orjson.loads(line)["bytes"] for line in lines)
-    return Measured(
-        took_s=about["took_s"],
-        player_s=engine["players_cpu_s"],
-        gateway_s=gateway_s,
-        head_s=engine["head_cpu_s"],
-        disk_bytes=sum((out / f"{n}.jsonl").stat().st_size for n in ("calls", "episodes")),
-        network_bytes=answers,
-        digest_s=digest_s,
-    )
+    return {
+        "took_s": about["took_s"],
+        "player_s": engine["players_cpu_s"],
+        "gateway_s": gateway_s,
+        "head_s": engine["head_cpu_s"],
+        "disk_bytes": sum((out / f"{n}.jsonl").stat().st_size for n in ("calls", "episodes")),
+        "network_bytes": answers,
+        "digest_s": digest_s,
+    }
 
 
 def _write_tasks(file: Path, calls: int) -> None:
@@ -175,64 +157,6 @@ def _write_tasks(file: Path, calls: int) -> None:
     file.write_bytes(b"".join(orjson.dumps(t, option=orjson.OPT_APPEND_NEWLINE) for t in tasks))
 
 
-async def _run(folder: Path, out: str, size: Size, url: str) -> dict[str, Any]:
-    words = (
-        *("run", "capacity", "--dataset", "tasks.jsonl", "--gateway", url, "--judge", "none"),
-        *("--engine", "ray", "--players", str(PLAYERS), "--json", "--out", out),
-        *("--no-call-rate", "0", "--wrong-tool-rate", "0", "--bad-arguments-rate", "0"),
-        *("--episodes", str(size.episodes), "--concurrency", str(size.in_flight)),
-        *("--think-s", str(size.model_s), "--max-rounds", str(size.calls + 1)),
-        *("--max-calls", str(size.calls + 1)),
-    )
-    process = await asyncio.create_subprocess_exec(
-        *(*_FINBENCH, *words),
-        cwd=folder,
-        env={name: value for name, value in _kept().items() if name != "RAY_ADDRESS"},
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        async with asyncio.timeout(RUN_S):
-            _, said = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
-    if process.returncode:
-        text = f"a run ended with exit code {process.returncode}: {said.decode()[-500:].strip()}"
-        raise CapacityError(text)
-    written = await asyncio.to_thread((folder / out / "run.json").read_bytes)
-    about: dict[str, Any] = orjson.loads(written)
-    return about
-
-
-@asynccontextmanager
-async def _gateway(folder: Path) -> AsyncIterator[tuple[str, int]]:
-    """A gateway over the simulated upstream; its URL and its process."""
-    process = await asyncio.create_subprocess_exec(
-        *(*_GATEWAY, "serve", "--port", "0", "--upstream", "simulated"),
-        cwd=folder,
-        env={**_kept(), "FINPORT_CACHE_DIR": str(folder / "cache"), "FINPORT_SHAPE_SHARE": "0"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        assert process.stdout is not None  # noqa: S101 - a pipe was asked for
-        async with asyncio.timeout(READY_S):
-            line = (await process.stdout.readline()).decode()
-        if "http://" not in line:
-            raise CapacityError(f"the gateway did not become ready: {line.strip()!r}")
-        yield line.split()[-1], process.pid
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
-
-
-def _kept() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("FINPORT_")}
-
-
 def _processor_s(pid: int) -> float:
     """Processor seconds of a process so far."""
     of = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -242,38 +166,30 @@ def _processor_s(pid: int) -> float:
 async def _episode_bytes(episodes: int = 10_000) -> float:
     """Memory of an episode in flight: many that wait, in this process."""
     from bench.agents import Episode, Turn
+    from bench.client import ToolClient
     from bench.engines.batch import Collector
     from bench.runs.driver import Driver, Owed, owed
     from bench.suites import load_suite
     from bench.suites.fintoolbench.suite import LabelledTasks
 
-    suite, all_wait, waiting = load_suite("starter"), asyncio.Event(), 0
+    suite, collector = load_suite("starter"), Collector(LabelledTasks)
+    left, no_client = owed(suite, episodes), cast(ToolClient, None)
 
     class Waiting:
         name = "waiting"
 
         async def act(self, _: Episode) -> Turn:
-            nonlocal waiting
-            waiting += 1
-            if waiting == episodes:
-                all_wait.set()
             await asyncio.Event().wait()
             return Turn()
-
-    class Nowhere:
-        async def call(self, *_: Any) -> Any:
-            raise NotImplementedError
-
-    left = owed(suite, episodes)
 
     async def take() -> Owed | None:
         return next(left, None)
 
     before = rss_bytes()
-    collector = Collector(LabelledTasks)
-    driver = Driver(suite, Waiting(), Nowhere(), collector, concurrency=episodes)
+    driver = Driver(suite, Waiting(), no_client, collector, concurrency=episodes)
     playing = asyncio.create_task(driver.play(take, most=episodes))
-    await all_wait.wait()
+    while driver.in_flight < episodes:  # noqa: ASYNC110 - nothing tells that all wait
+        await asyncio.sleep(0.1)
     taken = rss_bytes() - before
     playing.cancel()
     await asyncio.wait({playing})

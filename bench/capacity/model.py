@@ -51,10 +51,6 @@ class Workload:
         """Turns of an episode: those with calls, and the answer."""
         return ceil(self.calls_per_episode / self.calls_per_turn) + 1
 
-    @property
-    def thinking_s(self) -> float:
-        return self.turns * self.model_s
-
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -76,11 +72,6 @@ class Simulated:
     waiting_s: float
     busy: dict[str, float]
 
-    @property
-    def breaks_first(self) -> str:
-        """The busiest part: with more load it is the first that can't follow."""
-        return max(self.busy, key=lambda part: self.busy[part])
-
 
 def sized(workload: Workload, costs: UnitCosts, utilisation: float) -> Parts:
     """The parts with which a run takes the time that it may, by Little's law."""
@@ -91,7 +82,7 @@ def sized(workload: Workload, costs: UnitCosts, utilisation: float) -> Parts:
         max(1, ceil(per_s * cost.of(1, calls) / max(utilisation - cost.second, 0.01)))
         for cost in (costs.player_s, costs.gateway_s)
     )
-    in_flight = ceil(per_s * workload.thinking_s * SPARE)
+    in_flight = ceil(per_s * workload.turns * workload.model_s * SPARE)
     return Parts(players, gateways, max(in_flight, players))
 
 
@@ -109,7 +100,7 @@ def _of_batches(costs: UnitCosts, players: int) -> float:
 
 
 def simulated(
-    workload: Workload, costs: UnitCosts, parts: Parts, *, cores: int | None = None, seed: int = 0
+    workload: Workload, costs: UnitCosts, parts: Parts, *, cores: int | None = None
 ) -> Simulated:
     """Simulate a run. If all processes share one machine, it has so many `cores`. Raises
     `WorkloadError`.
@@ -124,8 +115,8 @@ def simulated(
     per_player = max(1, round(workload.episodes / parts.players))
     episodes = min(per_player, max(2 * slots, SIMULATED_TURNS // turns))
     calls = workload.calls_per_episode / max(turns - 1, 1)
-    share = _Share(costs, parts, turns, workload.calls_per_episode, cores)
-    luck, numbers = random.Random(seed), count()  # noqa: S311 - simulation
+    share = _Share(workload, costs, parts, cores)
+    luck, numbers = random.Random(0), count()  # noqa: S311 - simulation
     heap: list[tuple[float, int, int, float]] = []
 
     def think(now: float, left: int, began: float) -> None:
@@ -219,12 +210,12 @@ class _Share:
     """One player with its share of everything else. `used` are seconds by part."""
 
     def __init__(
-        self, costs: UnitCosts, parts: Parts, turns: int, calls: float, cores: int | None
+        self, workload: Workload, costs: UnitCosts, parts: Parts, cores: int | None
     ) -> None:
-        self._player_s = costs.player_s.episode / turns
+        self._player_s = costs.player_s.episode / workload.turns
         self._player_call_s = costs.player_s.call
         self._gateway_call_s = costs.gateway_s.call * parts.players / parts.gateways
-        self._head_s = costs.head_s.of(1, calls) * parts.players
+        self._head_s = costs.head_s.of(1, workload.calls_per_episode) * parts.players
         self._free = {"players": 0.0, "gateways": 0.0, "head": 0.0}
         self.used = dict.fromkeys(self._free, 0.0)
         if cores is not None:  # processes of one machine: all work is done by its cores

@@ -1,6 +1,7 @@
 """`finbench capacity`: what a large run needs, from measured unit costs."""
 
 import re
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -77,15 +78,16 @@ def capacity(measure: bool, check: bool, as_json: bool, **options: Any) -> None:
 
 async def _capacity(measure: bool, check: bool, as_json: bool, options: dict[str, Any]) -> int:
     from bench.capacity.costs import CostsError, UnitCosts
-    from bench.capacity.measuring import CapacityError, measured_costs
     from bench.capacity.measuring import check as checked
+    from bench.capacity.measuring import measured_costs
     from bench.capacity.model import WorkloadError, needs
+    from bench.processes import RunFailedError, ServerNotReadyError
 
     try:
         costs = await measured_costs() if measure else UnitCosts.read()
         if check:
             rows = await checked(costs)
-    except (CapacityError, CostsError) as error:
+    except (CostsError, RunFailedError, ServerNotReadyError) as error:
         echo(f"finbench: {error}", err=True)
         return 1
     try:
@@ -93,7 +95,7 @@ async def _capacity(measure: bool, check: bool, as_json: bool, options: dict[str
     except WorkloadError as error:
         raise click.UsageError(str(error)) from error
     if measure:
-        found["costs"] = costs.to_dict()
+        found["costs"] = asdict(costs)
     if check:
         found["check"] = rows
     if as_json:
@@ -103,7 +105,7 @@ async def _capacity(measure: bool, check: bool, as_json: bool, options: dict[str
         if name not in ("costs", "check"):
             echo(f"{name}: {_text(name, value)}")
     if measure:
-        echo_json({"costs": costs.to_dict()})
+        echo_json({"costs": asdict(costs)})
     if check:
         for place, row in enumerate(rows, 1):
             for name, figures in row.items():

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Mapping
 
 import click
 
@@ -10,39 +11,54 @@ from gateway.cli.options import echo_json
 from manifests.common.duration import duration
 from manifests.common.terminal import echo
 
+MEASUREMENTS: Mapping[str, tuple[int, str]] = {
+    "doors": (50, "against FastMCP, if FINBENCH_FASTMCP_PYTHON names a Python that has it"),
+    "live": (40, "uncached calls against a bare proxy"),
+    "cache": (25, "cached calls against the same steps in a loop; writes to disk and hits from it"),
+    "snapshot": (60, "writes 2 GB to the temporary folder"),
+    "akshare": (90, "against AKTools, if FINBENCH_AKTOOLS_PYTHON names a Python that has it"),
+    "floods": (160, "a client with a key beside callers without one; more calls than can be made"),
+    "driver": (
+        110,
+        "against Inspect AI, if FINBENCH_INSPECT_PYTHON names a Python that has it; writes 2 GB",
+    ),
+    "model": (60, "model-driven episodes, against the official client"),
+    "compress": (10, "shortened answers"),
+    "market": (130, "whole episodes in a recorded market"),
+    "drift": (600, "two snapshots compared; writes 2 GB"),
+    "wire": (
+        300,
+        "a run over streams of calls, against one in process and one request a call; writes 1 GB",
+    ),
+    "gateways": (100, "four gateways with one Redis"),
+    "ray": (420, "two players, against one process, if the extra is installed"),
+}
+"""Seconds that each takes on two cores, without the baselines that need a Python named by the
+environment; and what is measured.
+"""
 
-@click.command()
+_HELP = f"""Measure speed against a bare baseline in the same run; progress goes to stderr.
+
+NAME: {", ".join(f"`{name}` ({what})" for name, (_, what) in MEASUREMENTS.items())}. Default: all.
+"""
+
+
+@click.command(help=_HELP)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--json", "as_json", is_flag=True)
 def speed(names: tuple[str, ...], as_json: bool) -> None:
-    """Measure speed against a bare baseline in the same run; progress goes to stderr.
-
-    NAME: `doors` (against FastMCP, if FINBENCH_FASTMCP_PYTHON names a Python that has it), `live`
-    (uncached calls against a bare proxy), `inprocess`, `cache` (writes to disk and hits from it),
-    `snapshot` (writes 2 GB to the temporary folder), `akshare` (against AKTools, if
-    FINBENCH_AKTOOLS_PYTHON names a Python that has it), `overload`, `floods` (a client with a key
-    during a flood without keys), `driver` (against Inspect AI, if FINBENCH_INSPECT_PYTHON names a
-    Python that has it; writes 2 GB as well), `model` (model-driven episodes, against the official
-    client), `hangs` (a healthy host while others hang), `rows` (the cost of a million rows),
-    `compress` (shortened answers), `shapes` (the shape of an answer compared), `market` (sessions
-    of a recorded market), `drift` (two snapshots compared; writes 2 GB), `wire` (a run over streams
-    of calls, against one in process and one request a call; writes 1 GB), `gateways` (four gateways
-    with one Redis), `ray` (a run on Ray with two players, against one in a single process, if the
-    extra is installed). Default: all.
-    """
     needs_checkout("bench.speed")
     import uvloop
 
-    from bench.speed.harness import ABOUT_S, figures_of, log
+    from bench.speed.harness import figures_of, log
 
-    unknown = set(names) - set(ABOUT_S)
-    if unknown:
-        allowed = ", ".join(ABOUT_S)
+    if unknown := set(names) - set(MEASUREMENTS):
+        allowed = ", ".join(MEASUREMENTS)
         raise click.UsageError(
             f"no measurement is named {sorted(unknown)[0]!r}; there are: {allowed}"
         )
-    chosen = names or tuple(ABOUT_S)
-    left_s, results = sum(map(ABOUT_S.__getitem__, chosen)), {}
+    chosen = names or tuple(MEASUREMENTS)
+    left_s, results = sum(MEASUREMENTS[name][0] for name in chosen), {}
     log.setLevel(logging.INFO)
     for name in chosen:
         progress = _Progress(name, left_s)
@@ -52,7 +68,7 @@ def speed(names: tuple[str, ...], as_json: bool) -> None:
             results[name] = uvloop.run(figures_of(name))
         finally:
             log.removeHandler(progress)
-        left_s -= ABOUT_S[name]
+        left_s -= MEASUREMENTS[name][0]
         if not as_json:
             echo(name)
             for figure, value in results[name].items():

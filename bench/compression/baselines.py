@@ -1,13 +1,12 @@
 """Plain ways to shorten an answer to a budget, which do not know the question."""
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from io import StringIO
 
 from bench.compression.case import Answer
 from bench.compression.tables import parsed
 from gateway.compress.budget import Budget
+from gateway.tables.conversion import to_csv
 
 _ELLIPSIS = "\n…\n"
 
@@ -24,26 +23,13 @@ class Plain:
         """The lines of a table as CSV, the head first; None of what is no table."""
         if self._answer.form != "table":
             return None
-        columns = self._answer.entry.columns or ()
-        records = parsed(self._answer.entry.data)
-        return [_line(columns), *(_line([_cell(r.get(n)) for n in columns]) for r in records)]
+        entry = self._answer.entry
+        return to_csv(parsed(entry.data), entry.columns or ()).removesuffix("\r\n").split("\r\n")
 
     @cached_property
     def text(self) -> str:
         """A text as it is, a document as JSON."""
         return str(parsed(self._answer.entry.data)) if self._answer.form == "text" else self.json
-
-
-def _cell(value: object) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _line(cells: Sequence[str]) -> str:
-    written = StringIO()
-    csv.writer(written, lineterminator="").writerow(cells)
-    return written.getvalue()
 
 
 def head_and_tail(plain: Plain, budget: Budget) -> str:

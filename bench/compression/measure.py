@@ -44,7 +44,7 @@ class Shortened:
     fits: bool
 
 
-def measure(cases: Sequence[Case], tell: Callable[[str], None] = lambda _: None) -> list[Shortened]:
+def measure(cases: Sequence[Case], tell: Callable[[str], None]) -> list[Shortened]:
     """Shorten the answer of each case by every method to every budget. `tell` is called with the
     progress.
     """

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, Field, ValidationError
 
+from adapters.market.prices import Market, MarketDay, MarketError
 from adapters.simulator.akshare import FUNCTIONS
 from bench.compression.case import Answer, Form, Language
 from cache.entry import Entry
@@ -24,7 +24,6 @@ from gateway import Gateway, GatewaySettings
 from gateway.context import CallContext
 from gateway.result import Result
 from manifests import Catalog, Manifest
-from manifests.common.regular_file import read_text
 
 ASSETS: Mapping[str, Mapping[Language, tuple[str, ...]]] = {
     "btc": {"en": ("BTC", "Bitcoin"), "zh": ("比特币", "BTC")},
@@ -65,11 +64,6 @@ class SourceError(Exception):
     """An answer can't be had; the text says why and what would help."""
 
 
-class _Day(BaseModel):
-    prices: float
-    news: list[str] = Field(default_factory=list)
-
-
 def _share(name: str, seed: int) -> float:
     """A number from 0 to 1 that depends on nothing but name and seed."""
     digest = blake2b(f"use {seed} {name}".encode(), digest_size=8).digest()
@@ -104,7 +98,10 @@ def asset_answers(folder: Path, asset: str, seed: int) -> Iterator[Answer]:
     the file; the text has the news of consecutive days.
     Raises `SourceError` if the file is missing or not as expected.
     """
-    days = _read(folder / f"{asset}.json")
+    try:
+        days = Market.read(folder / f"{asset}.json").records
+    except MarketError as error:
+        raise SourceError(f"{error}; InvestorBench's files are wanted") from error
     subject, group = ASSETS[asset], f"investorbench/{asset}"
     rows = _price_rows(days)
     english = ("date", "close", "prev_close", "change", "change_pct", "ma5", "ma20", "news_count")
@@ -113,31 +110,20 @@ def asset_answers(folder: Path, asset: str, seed: int) -> Iterator[Answer]:
         table = [dict(zip(names, row, strict=True)) for row in rows]
         yield answer(f"{group}/table-{language}", group, "table", table, subject, "live")
     rng = random.Random(f"{seed} {group}")  # noqa: S311 - a reproducible draw
-    listed = list(days)
-    begin = rng.randrange(max(len(listed) - _DAYS_IN_DOCUMENT, 1))
-    chosen = listed[begin : begin + _DAYS_IN_DOCUMENT]
-    document = {day: {"prices": days[day].prices, "news": days[day].news[:2]} for day in chosen}
+    begin = rng.randrange(max(len(days) - _DAYS_IN_DOCUMENT, 1))
+    chosen = days[begin : begin + _DAYS_IN_DOCUMENT]
+    document = {str(day.date): {"prices": day.price, "news": day.news[:2]} for day in chosen}
     yield answer(f"{group}/document", group, "document", document, subject, "live")
     for part in (1, 2):
-        text = _news_text(days, rng.randrange(len(listed)))
+        begin = rng.randrange(len(days))
+        text = _news_text(days[begin:] + days[:begin])
         yield answer(f"{group}/news-{part}", group, "text", text, subject, "live")
 
 
-def _read(path: Path) -> Mapping[str, _Day]:
-    try:
-        content = orjson.loads(read_text(path))
-        return {day: _Day.model_validate(content[day]) for day in sorted(content)}
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}; InvestorBench's files are wanted") from error
-    except (ValueError, ValidationError, TypeError, AttributeError) as error:
-        text = f"{path}: not a file of InvestorBench, which has prices and news by day: {error}"
-        raise SourceError(text) from error
-
-
-def _price_rows(days: Mapping[str, _Day]) -> list[tuple[object, ...]]:
-    prices = [day.prices for day in days.values()]
+def _price_rows(days: Sequence[MarketDay]) -> list[tuple[object, ...]]:
+    prices = [day.price for day in days]
     rows = list[tuple[object, ...]]()
-    for at, (day, content) in enumerate(days.items()):
+    for at, day in enumerate(days):
         before = prices[at - 1] if at else None
         change = None if before is None else round(prices[at] - before, 4)
         percent = None if before is None else round((prices[at] / before - 1) * 100, 4)
@@ -145,17 +131,16 @@ def _price_rows(days: Mapping[str, _Day]) -> list[tuple[object, ...]]:
             round(sum(prices[at + 1 - length : at + 1]) / length, 4) if at + 1 >= length else None
             for length in (5, 20)
         ]
-        rows.append((day, content.prices, before, change, percent, *means, len(content.news)))
+        rows.append((str(day.date), day.price, before, change, percent, *means, len(day.news)))
     return rows
 
 
-def _news_text(days: Mapping[str, _Day], begin: int) -> str:
-    """The news of consecutive days from the one of number `begin` on, as far as there is room."""
-    listed, parts, length = list(days), list[str](), 0
-    for at in range(len(listed)):
-        day = listed[(begin + at) % len(listed)]
-        for item in days[day].news:
-            part = f"{day}: {' '.join(item.split())}"
+def _news_text(days: Sequence[MarketDay]) -> str:
+    """The news of days, as far as there is room."""
+    parts, length = list[str](), 0
+    for day in days:
+        for item in day.news:
+            part = f"{day.date}: {' '.join(item.split())}"
             if length + len(part) > _TEXT_CHARS:
                 return "\n".join(parts)
             parts.append(part)

@@ -237,34 +237,31 @@ def _relative(asked: _Asked, rng: random.Random) -> _Made:
             rows = "个交易日" if is_daily else "个月" if records.is_monthly else "期"
             said = [f"{last}{word}{rows}" for last in ("最近", "近", "最新", "过去")]
     needed = asked.needs([records.records[at] for at in chosen])
-    return _made(needed, period=rng.choice(said)) if needed else None
-
-
-def _superlative(asked: _Asked, rng: random.Random) -> _Made:
-    is_highest = rng.random() < 0.6
-    numbers = asked.numbers(is_highest=is_highest)
-    if len(numbers) < 3 or numbers[0][0] == numbers[1][0]:
-        return None
-    return _made(asked.needs([numbers[0][1]]), highest=_highest(asked, is_highest, rng))
+    return (needed, {"period": rng.choice(said)}) if needed else None
 
 
 def _made(needed: Needed | None, **said: str) -> _Made:
     return None if needed is None else (needed, said)
 
 
-def _highest(asked: _Asked, is_highest: bool, rng: random.Random) -> str:
-    is_signed = any(value < 0 for value, _ in asked.numbers())
-    return wordings.highest(is_highest, asked.language, rng, is_signed=is_signed)
+def _superlative(asked: _Asked, rng: random.Random) -> _Made:
+    return _extremes(asked, rng, is_highest=rng.random() < 0.6, count=1)
 
 
 def _top_n(asked: _Asked, rng: random.Random) -> _Made:
-    is_highest, count = rng.random() < 0.7, rng.choice((3, 3, 5, 5, 10))
+    return _extremes(asked, rng, is_highest=rng.random() < 0.7, count=rng.choice((3, 3, 5, 5, 10)))
+
+
+def _extremes(asked: _Asked, rng: random.Random, *, is_highest: bool, count: int) -> _Made:
     numbers = asked.numbers(is_highest=is_highest)
     if len(numbers) < count + 2 or numbers[count - 1][0] == numbers[count][0]:
         return None
     needed = asked.needs([record for _, record in numbers[:count]])
-    highest = _highest(asked, is_highest, rng)
-    return _made(needed, highest=highest, n=wordings.few(count, asked.language, rng))
+    is_signed = any(value < 0 for value, _ in numbers)
+    said = {"highest": wordings.highest(is_highest, asked.language, rng, is_signed=is_signed)}
+    if count > 1:
+        said["n"] = wordings.few(count, asked.language, rng)
+    return _made(needed, **said)
 
 
 def _comparison(asked: _Asked, rng: random.Random) -> _Made:
@@ -302,9 +299,7 @@ def _first_last(asked: _Asked, rng: random.Random) -> _Made:
     if not order:
         return None
     needed = asked.needs([asked.records.records[order[0 if is_first else -1]]])
-    if needed is None:
-        return None
-    return needed, {"first": wordings.first(is_first, asked.language, rng)}
+    return (needed, {"first": wordings.first(is_first, asked.language, rng)}) if needed else None
 
 
 _MAKERS: Mapping[str, Callable[[_Asked, random.Random], _Made]] = {

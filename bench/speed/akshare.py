@@ -29,7 +29,6 @@ from bench.speed.bare_server import CERTIFICATE, Handler, answering
 from bench.speed.baselines import SERVERS
 from bench.speed.harness import Figures, Harness, NotMeasured, log
 from bench.speed.load import measured, request
-from gateway import GatewaySettings
 
 TOOL = "stock_zh_a_hist"
 SOURCE = ("push2his.eastmoney.com", "/api/qt/stock/kline/get")
@@ -44,14 +43,8 @@ async def measure(harness: Harness) -> Figures:
     """Calls a second and ms of both, and the ratios finport / aktools."""
     if find_spec("akshare") is None:
         raise NotMeasured("AkShare is not installed")
-    defaults, clients = GatewaySettings.model_fields, harness.number(CLIENTS)
-    figures: Figures = {
-        "clients": clients,
-        "upstream_ms": LATENCY_S * 1e3,
-        "per_host": clients,
-        "akshare_workers": defaults["akshare_workers"].default,
-        "akshare_threads": defaults["akshare_threads"].default,
-    }
+    clients = harness.number(CLIENTS)
+    figures: Figures = {"clients": clients}
     if AKTOOLS_PYTHON not in os.environ:
         figures["aktools"] = f"not measured: set {AKTOOLS_PYTHON}"
     trust: dict[str, str] = {}
@@ -99,7 +92,7 @@ CALLS = {"finport": _call_finport, "aktools": _call_aktools}
 
 
 def _certificates(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Make a certificate for the upstream, and add its authority to those that requests trusts.
+    """Make a certificate for the upstream, and add it to the authorities that requests trusts.
     Returns the variables of those that trust it, and of the upstream.
 
     Most of the cost of a new session is reading the whole list of authorities, so a list of one
@@ -108,32 +101,22 @@ def _certificates(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     import certifi
 
     folder.chmod(0o755)  # a worker that gives up root reads in it
+    key, certificate = folder / "upstream.key", folder / "upstream.pem"
     new = (
-        *("openssl", "req", "-x509", "-nodes", "-days", "2"),
+        *("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"),
         *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+        *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)),
     )
-    authority = ("-subj", "/CN=finport-speed", "-keyout", "ca.key", "-out", "ca.pem")
-    upstream = (
-        *("-subj", "/CN=upstream", "-keyout", "upstream.key", "-out", "upstream.pem"),
-        *("-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "basicConstraints=critical,CA:FALSE"),
-        *("-addext", "subjectAltName=IP:127.0.0.1"),
-    )
-    for wanted in (authority, upstream):
-        subprocess.run([*new, *wanted], cwd=folder, check=True, stderr=subprocess.PIPE)  # noqa: S603
-    with (folder / "upstream.pem").open("ab") as certificate:
-        certificate.write((folder / "upstream.key").read_bytes())
+    subprocess.run(new, check=True, stderr=subprocess.PIPE)  # noqa: S603
     trusted = folder / "trusted.pem"
-    trusted.write_bytes(Path(certifi.where()).read_bytes() + (folder / "ca.pem").read_bytes())
+    trusted.write_bytes(Path(certifi.where()).read_bytes() + certificate.read_bytes())
+    certificate.write_bytes(certificate.read_bytes() + key.read_bytes())
     names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-    return dict.fromkeys(names, str(trusted)), {CERTIFICATE: str(folder / "upstream.pem")}
-
-
-def bars() -> tuple[bytes, str]:
-    """250 bars of a stock, as the upstream sends them, and their content type."""
-    query = {"secid": "1.600519", "beg": DAYS["start_date"], "end": DAYS["end_date"]}
-    payload = PAYLOADS[SOURCE](query, Luck("", World()))
-    return payload.body, payload.content_type
+    return dict.fromkeys(names, str(trusted)), {CERTIFICATE: str(certificate)}
 
 
 async def upstream() -> Handler:
-    return answering(*bars(), LATENCY_S)
+    """250 bars of a stock, as the upstream sends them."""
+    query = {"secid": "1.600519", "beg": DAYS["start_date"], "end": DAYS["end_date"]}
+    payload = PAYLOADS[SOURCE](query, Luck("", World()))
+    return answering(payload.body, payload.content_type, LATENCY_S)

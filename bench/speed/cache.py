@@ -1,4 +1,8 @@
-"""Speed of the disk tier: writes behind the event loop, and hits.
+"""Speed of cached calls in process, and of the disk tier: writes behind the event loop, and hits.
+
+A call that is answered from memory is bound, keyed and looked up; a recorded one also goes to a
+trace file and the metrics. Beside them runs a loop of the same primitive steps: pydantic
+validation, JSON with sorted keys, BLAKE2b, a dictionary look-up and a slotted record.
 
 The lag of the event loop is measured while 2,000 new results of 20 KB a second go to disk, then
 while as many are recorded into a snapshot, each acknowledged by fsync. Then calls are answered from
@@ -9,14 +13,25 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 
 import orjson
+from pydantic import BaseModel
 
+from bench.runs.metrics import RunMetrics
 from bench.speed.harness import Figures, Harness, each, latencies, log
+from bench.suites.fintoolbench.suite import LabelledTasks
 from cache import DiskTier, Entry, Recorder, Row
 from gateway import Gateway, GatewaySettings
 from gateway.telemetry.vitals import Vitals
+from gateway.trace import JsonLines
+
+TOOL = "stock_zh_a_hist"
+ARGUMENTS = {"symbol": "600519", "start_date": "20240101", "end_date": "20240115"}
+ROUNDS = 5
+MEMORY_CALLS = 50_000
 
 RESULTS_PER_S = 2_000
 WRITING_S = 5.0
@@ -32,7 +47,11 @@ _RECORDS = [
 
 
 async def measure(harness: Harness) -> Figures:
-    """Milliseconds of lag, results and calls a second."""
+    """Calls a second from memory and disk, milliseconds of lag, and results a second."""
+    return await _memory_hits(harness) | await _writes(harness) | await _disk_hits(harness)
+
+
+async def _writes(harness: Harness) -> Figures:
     folder, seconds = harness.folder, harness.seconds(WRITING_S)
     async with DiskTier.open(folder / "writes", 2**31) as tier:
 
@@ -50,13 +69,10 @@ async def measure(harness: Harness) -> Figures:
         log.info("new results are recorded")
         recording = await _while_writing(add, seconds)
     return {
-        "results_per_s": RESULTS_PER_S,
-        "result_bytes": len(_result(0).data),
         "written_share": written,
         "loop_lag_p99_ms": writing["loop_lag_p99_ms"],
         "recording_loop_lag_p99_ms": recording["loop_lag_p99_ms"],
         "recording_acknowledged_p99_ms": recording["p99_ms"],
-        **await _disk_hits(harness),
     }
 
 
@@ -99,3 +115,56 @@ async def _disk_hits(harness: Harness) -> Figures:
         "disk_hits_per_s": len(given) * 5 / took_s,
         "disk_hit_share": outcomes["cached"] / outcomes.total(),
     }
+
+
+async def _memory_hits(harness: Harness) -> Figures:
+    settings = GatewaySettings(upstream="simulated", cache_dir=harness.folder)
+    path, metrics = harness.folder / "calls.jsonl", RunMetrics(LabelledTasks)
+    calls = harness.number(MEMORY_CALLS)
+    async with JsonLines.open(path, count=metrics.add) as stream:
+        sides = {
+            "cached_calls": partial(_calls, settings, None, calls),
+            "recorded_calls": partial(_calls, settings, stream, calls),
+            "primitive_steps": partial(_primitive_steps, calls),
+        }
+        turns = await harness.in_turns(ROUNDS, sides)
+    return {
+        **turns.medians(),
+        "ratio": turns.ratio("per_s", "cached_calls", "primitive_steps"),
+        "ratio_recorded": turns.ratio("per_s", "recorded_calls", "primitive_steps"),
+    }
+
+
+async def _calls(settings: GatewaySettings, trace: JsonLines | None, calls: int) -> Figures:
+    async with Gateway.open(settings, trace=trace) as gateway:
+        await gateway.call(TOOL, ARGUMENTS)
+        started = time.perf_counter()
+        for _ in range(calls):
+            await gateway.call(TOOL, ARGUMENTS)
+        return {"per_s": calls / (time.perf_counter() - started)}
+
+
+class _Arguments(BaseModel):
+    symbol: str
+    period: str = "daily"
+    start_date: str = "19700101"
+    end_date: str = "20500101"
+    adjust: str = ""
+
+
+@dataclass(slots=True)
+class _Record:
+    key: bytes
+    answer: bytes
+    at: float
+
+
+async def _primitive_steps(calls: int) -> Figures:
+    answers: dict[bytes, bytes] = {}
+    started = time.perf_counter()
+    for _ in range(calls):
+        arguments = _Arguments.model_validate(ARGUMENTS).__dict__
+        text = orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
+        key = blake2b(text, digest_size=16).digest()
+        _Record(key, answers.setdefault(key, text), time.perf_counter())
+    return {"per_s": calls / (time.perf_counter() - started)}

@@ -40,8 +40,8 @@ async def measure(harness: Harness) -> Figures:
     mcp_body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
     gateway, client = await harness.gateway(upstream="simulated"), await harness.client()
     rest_url, mcp_url = f"{gateway}/v1/tools/{TOOL}", f"{gateway}/mcp"
-    await whole_answer(client, rest_url, BODY)  # the second one is cached
-    rest = await whole_answer(client, rest_url, BODY)
+    await _whole_answer(client, rest_url, BODY)  # the second one is cached
+    rest = await _whole_answer(client, rest_url, BODY)
     answer = harness.folder / "answer.json"
     answer.write_bytes(rest)
     targets = {
@@ -53,7 +53,7 @@ async def measure(harness: Harness) -> Figures:
     for how in fastmcp:
         command = (os.environ[FASTMCP_PYTHON], "-P", SERVERS, "fastmcp", str(answer), how)
         targets[f"fastmcp_{how}"] = (f"{await harness.server(*command)}/mcp", mcp_body)
-    sides = {name: partial(load, harness, url, body) for name, (url, body) in targets.items()}
+    sides = {name: partial(_load, harness, url, body) for name, (url, body) in targets.items()}
     turns = await harness.in_turns(ROUNDS, sides)
     calls = harness.number(BATCH)
     log.info("a batch of %d calls", calls)
@@ -61,7 +61,7 @@ async def measure(harness: Harness) -> Figures:
         "client": CLIENT,
         "connections": CONNECTIONS,
         "rest_answer_bytes": len(rest),
-        "mcp_answer_bytes": len(await whole_answer(client, mcp_url, mcp_body)),
+        "mcp_answer_bytes": len(await _whole_answer(client, mcp_url, mcp_body)),
         **turns.medians(),
         **turns.spread("rest_ratio", "calls_per_s", "rest", "bare_aiohttp"),
         **turns.spread("mcp_ratio", "calls_per_s", "mcp", "bare_aiohttp"),
@@ -86,13 +86,13 @@ async def bare(answer: str) -> Handler:
     return handle
 
 
-async def whole_answer(client: aiohttp.ClientSession, url: str, body: bytes) -> bytes:
+async def _whole_answer(client: aiohttp.ClientSession, url: str, body: bytes) -> bytes:
     """The body of the answer to one request."""
     async with client.post(url, data=body, headers=_HEADERS) as response:
         return await response.read()
 
 
-async def load(harness: Harness, url: str, body: bytes) -> Figures:
+async def _load(harness: Harness, url: str, body: bytes) -> Figures:
     """Calls a second in a closed loop of one request."""
     seconds, folder = harness.seconds(ROUND_S), harness.folder
     if CLIENT != "wrk":

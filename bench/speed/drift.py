@@ -7,7 +7,6 @@ The memory is the sum of what the command's processes hold at the same time.
 
 import asyncio
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -15,14 +14,13 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from bench.speed.harness import Figures, Harness, MeasurementError, log
+from bench.processes import FINBENCH
+from bench.speed.harness import Figures, Harness, MeasurementError, each, log
 from cache import Recorder, Row, Snapshot
 
 CALLS = 100_000
 AT_ONCE = 500
 LOOK_S = 0.1
-
-_FINBENCH = (sys.executable, "-P", "-c", "from bench.cli.main import main; main()", "drift")
 
 
 async def measure(harness: Harness) -> Figures:
@@ -55,9 +53,7 @@ async def _multiplied(path: Path, calls: int) -> Path:
     with Snapshot(path) as snapshot:
         times = -(-calls // snapshot.summary.rows)
         async with Recorder.open(large, "simulated") as recorder:
-            rows = islice(_copies(snapshot.rows(), times), calls)
-            while batch := [*islice(rows, AT_ONCE)]:
-                await asyncio.gather(*map(recorder.add, batch))
+            await each(islice(_copies(snapshot.rows(), times), calls), AT_ONCE, recorder.add)
     return large
 
 
@@ -71,7 +67,7 @@ def _run(*arguments: str | Path) -> tuple[float, int]:
     """Run the command; returns its seconds, and the most bytes its processes held at once."""
     started, most = time.perf_counter(), 0
     quiet = subprocess.DEVNULL
-    command = [*_FINBENCH, *arguments]
+    command = [*FINBENCH, "drift", *arguments]
     with subprocess.Popen(command, stdout=quiet, stderr=quiet) as process:  # noqa: S603 - ours
         while process.poll() is None:
             most = max(most, _rss_bytes(str(process.pid)))

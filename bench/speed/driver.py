@@ -1,15 +1,13 @@
 """Speed of the driver, each measurement in its own process, so that its memory is its own.
 
-There are three measurements. Scripted episodes of three cached calls, traces on disk and metrics
+There are two measurements. Scripted episodes of three cached calls, traces on disk and metrics
 live, without a judge and with the judge `rules`; beside them, in turns, the same in Inspect AI with
-its mock model, if `FINBENCH_INSPECT_PYTHON` names a Python that has it. Ten thousand episodes at
-once, in process and over HTTP. The cost of a call after 10,000 calls and after a million. Writes
-2 GB to the temporary folder.
+its mock model, if `FINBENCH_INSPECT_PYTHON` names a Python that has it. The cost of a call after
+10,000 calls and after a million. Writes 2 GB to the temporary folder.
 """
 
 import asyncio
 import os
-import statistics
 from functools import partial
 from pathlib import Path
 
@@ -19,16 +17,11 @@ from bench.environment import INSPECT_PYTHON
 from bench.processes import environment
 from bench.speed.baselines import INSPECT_AI
 from bench.speed.episodes import ARGUMENTS, QUESTION, Stage, scripted, scripted_agent
-from bench.speed.harness import Figures, Harness, Measure, MeasurementError, in_process, log
+from bench.speed.harness import Figures, Harness, Measure, MeasurementError, Turns, in_process, log
 from manifests.common.memory import rss_bytes
 
 ROUNDS = 3
 CONCURRENCY, EPISODES, INSPECT_EPISODES = 1_000, 15_000, 1_500
-MANY, STARTS_PER_S = 10_000, 10_000.0
-THINKING = {"many": (40_000, 1.0), "many_http": (20_000, 2.0)}
-"""Episodes of which `MANY` are in flight at once, and how long each waits before a turn. Over HTTP,
-gateway and driver share two cores, and episodes would wait for them.
-"""
 CALLS, WINDOW, WINDOWS = 1_000_000, 10_000, 10
 """The last `WINDOWS` windows of `CALLS` are each compared with the second window of a process."""
 
@@ -36,17 +29,6 @@ CALLS, WINDOW, WINDOWS = 1_000_000, 10_000, 10
 async def measure(harness: Harness) -> Figures:
     """Episodes and calls a second, CPU, memory and bytes of log an episode, and the ratios."""
     figures = {"concurrency": harness.number(CONCURRENCY), **await beside_inspect(harness)}
-    url = await harness.gateway(upstream="simulated")
-    for name, (episodes, think_s) in THINKING.items():
-        log.info("%d episodes at once that think: %s", MANY, name)
-        found = await in_process(
-            scripted,
-            *(harness.number(episodes), harness.number(MANY)),
-            think_s=harness.seconds(think_s),
-            starts_per_s=STARTS_PER_S,
-            url=url if name == "many_http" else None,
-        )
-        figures |= {f"{name}_{figure}": value for figure, value in found.items()}
     log.info("%d calls in one process, at the end beside fresh ones", CALLS)
     return figures | await in_process(_flat, *map(harness.number, (CALLS, WINDOW, WINDOWS)))
 
@@ -105,22 +87,13 @@ async def _inspect(python: str, folder: Path, settings: bytes) -> Figures:
 
 async def _flat(folder: Path, calls: int, window: int, windows: int) -> Figures:
     """CPU us and memory of a call in a process that has made many, and in one that has not."""
-    late, early = [], []
+    turns = Turns(("first", "last"))
     async with Stage.open(folder) as stage:
         await _made(stage, max(calls - window * windows, 1))
         for _ in range(windows):
-            early.append(await in_process(_early, window))
-            late.append(await _made(stage, window))
-    ratios = [last["us"] / first["us"] for last, first in zip(late, early, strict=True)]
-    return {
-        "first_cpu_us_per_call": statistics.median(seen["us"] for seen in early),
-        "last_cpu_us_per_call": statistics.median(seen["us"] for seen in late),
-        "last_to_first": statistics.median(ratios),
-        "last_to_first_min": min(ratios),
-        "last_to_first_max": max(ratios),
-        "first_rss_mb": statistics.median(seen["rss_mb"] for seen in early),
-        "last_rss_mb": late[-1]["rss_mb"],
-    }
+            turns.rounds["first"].append(await in_process(_early, window))
+            turns.rounds["last"].append(await _made(stage, window))
+    return turns.medians() | turns.spread("last_to_first", "cpu_us_per_call", "last", "first")
 
 
 async def _early(folder: Path, window: int) -> Figures:
@@ -133,5 +106,5 @@ async def _early(folder: Path, window: int) -> Figures:
 async def _made(stage: Stage, calls: int) -> Figures:
     episodes = -(-calls // len(ARGUMENTS))
     found = await stage.play(scripted_agent(), episodes, CONCURRENCY)
-    us = found["cpu_ms_per_episode"] / len(ARGUMENTS) * 1e3
-    return {"us": us, "rss_mb": rss_bytes() / 1e6}
+    cpu_us = found["cpu_ms_per_episode"] / len(ARGUMENTS) * 1e3
+    return {"cpu_us_per_call": cpu_us, "rss_mb": rss_bytes() / 1e6}

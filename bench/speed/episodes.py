@@ -119,7 +119,8 @@ class Stage:
             self.client,
             self.directory,
             concurrency=concurrency,
-            **{"starts_per_s": STARTS_PER_S, **options},
+            starts_per_s=STARTS_PER_S,
+            **options,
         )
         with calmed_collector():
             async with Vitals.watch() as vitals:
@@ -136,7 +137,6 @@ class Stage:
             "episodes_per_s": episodes / wall_s,
             "calls_per_s": len(ARGUMENTS) * episodes / wall_s,
             "cpu_ms_per_episode": cpu_s / episodes * 1e3,
-            "cpu_share": cpu_s / wall_s,
             "loop_lag_p99_ms": vitals.lag_ms.at(0.99) or 0.0,
             "peak_rss_mb": peak / 1e6,
             "kb_per_concurrent_episode": max(peak - before, 0) / most / 1e3,
@@ -166,24 +166,21 @@ async def scripted(
     concurrency: int,
     *,
     judge: str = "none",
-    think_s: float = 0.0,
     url: str | None = None,
     streams: bool = True,
-    starts_per_s: float = STARTS_PER_S,
 ) -> Figures:
-    """The cost of scripted episodes, which wait 0.5 to 1.5 times `think_s` before each turn.
-    `judge` is one of the suite's, or `none`. The gateway is in this process or at `url`.
+    """The cost of scripted episodes. `judge` is one of the suite's, or `none`. The gateway is in
+    this process or at `url`.
     """
     judging = JudgeSettings(judge_named(judge, LabelledTasks.judges))
     opened = Stage.open(folder, url, streams=streams)
     async with opened as stage, open_judge(judging, stage.catalog) as by:
-        agent = scripted_agent(think_s)
-        return await stage.play(agent, episodes, concurrency, judge=by, starts_per_s=starts_per_s)
+        return await stage.play(scripted_agent(), episodes, concurrency, judge=by)
 
 
-def scripted_agent(think_s: float = 0.0) -> ScriptedAgent:
+def scripted_agent() -> ScriptedAgent:
     """The agent that makes no mistakes."""
-    return ScriptedAgent([TOOL], rates=ErrorRates(0, 0, 0), think_s=think_s)
+    return ScriptedAgent([TOOL], rates=ErrorRates(0, 0, 0))
 
 
 async def _warm(client: ToolClient, arguments: dict[str, str]) -> bytes:

@@ -1,9 +1,12 @@
-"""The effect of callers without a key on clients with one, on a gateway with keys.
+"""The gateway under requests of callers without a key, and under more calls than it can make.
 
-A client with a key makes cached calls at a fixed rate. Each call is timed from when it was due, so
-that a stalled gateway shows in the figures. Meanwhile callers without a key, in their own process,
-send as many requests as they can on many connections. Each kind of flood is measured in turns with
-an idle gateway.
+First a client with a key makes cached calls at a fixed rate, while callers without a key, in their
+own process, send as many requests as they can. Each kind is measured in turns with an idle gateway.
+
+Then calls with a key arrive that no cache can answer. The upstream process takes 50 ms and may be
+asked 32 times at once, so the limits bind before the processor does, as an operator should set
+them. The peak is the best throughput of clients that wait for their answers. After that, calls
+arrive at two and five times that rate, whether answered or not.
 """
 
 import asyncio
@@ -16,17 +19,30 @@ from itertools import count
 from aiohttp import web
 
 from bench.processes import server
-from bench.speed.bare_server import Handler
-from bench.speed.harness import Figures, Harness, Measure, MeasurementError, asked, program, until
+from bench.speed.bare_server import Handler, answering
+from bench.speed.harness import (
+    Figures,
+    Harness,
+    Measure,
+    MeasurementError,
+    asked,
+    log,
+    program,
+    until,
+)
 from bench.speed.load import Clients, request
 
 KEY = "made-for-the-measurement"
 TOOL, BODY = "get_coin", b'{"uuid":"x"}'
+
+LATENCY_S, PER_HOST, PENDING = 0.05, 32, 64
+AT_PEAK = (32, 64)
+LOADS, LOADED_S, OPEN = (2, 5), 5.0, 1_000
+
 CALLERS, CALLS_PER_S = 64, 400
 CONNECTIONS, AT_ONCE = 40, 16
 SECONDS, ROUNDS = 2.0, 3
 DRAIN_S = 10.0
-
 FLOODS = (
     *("selections", "description", "searches", "refusals"),
     *("bodies", "connections", "malformed"),
@@ -37,12 +53,26 @@ _OPEN, _TASKS = AsyncExitStack(), set[asyncio.Task[object]]()
 
 
 async def measure(harness: Harness) -> Figures:
-    """The 99th percentile of a client's cached calls in ms, idle and under each flood."""
-    gateway = await harness.gateway(upstream="simulated", api_keys=KEY)
-    call = request("POST", f"{gateway}/v1/tools/{TOOL}", BODY, {"Authorization": f"Bearer {KEY}"})
+    """The 99th percentile of a client's cached calls in ms, idle and under each flood; calls a
+    second answered and refused at each load.
+    """
+    gateway = await harness.gateway(
+        rapidapi_base_url=await harness.serve(upstream),
+        rapidapi_keys=KEY,
+        api_keys=KEY,
+        max_pending_calls=PENDING,
+        max_concurrency_per_host=PER_HOST,
+    )
+    return await _flooded(harness, gateway) | await _loaded(harness, gateway)
 
+
+def _call(gateway: str, body: bytes) -> bytes:
+    return request("POST", f"{gateway}/v1/tools/{TOOL}", body, {"Authorization": f"Bearer {KEY}"})
+
+
+async def _flooded(harness: Harness, gateway: str) -> Figures:
     async def idle() -> Figures:
-        async with Clients.open(gateway, lambda: call, CALLERS) as clients:
+        async with Clients.open(gateway, partial(_call, gateway, BODY), CALLERS) as clients:
             await clients.open_loop(CALLS_PER_S, harness.seconds(SECONDS), DRAIN_S)
         if clients.first_other or clients.lost:
             raise MeasurementError(f"a call was not answered: {clients.first_other or 'at all'}")
@@ -53,7 +83,7 @@ async def measure(harness: Harness) -> Figures:
             return {**await idle(), **await asked(await harness.client(), flooding.url)}
 
     await idle()  # the first calls are not cached
-    figures: Figures = {"connections": CONNECTIONS, "calls_per_s": CALLS_PER_S}
+    figures: Figures = {}
     for kind in FLOODS:
         sides: dict[str, Measure] = {f"{kind}_idle": idle, kind: partial(flooded, kind)}
         turns = await harness.in_turns(ROUNDS, sides)
@@ -98,3 +128,34 @@ def _requests(gateway: str, kind: str) -> Iterator[bytes]:
                 yield request("GET", f"{gateway}/v1/tools", headers={"Connection": "close"})
             case _:
                 yield request("POST", url, b"{}")
+
+
+async def _loaded(harness: Harness, gateway: str) -> Figures:
+    numbers, seconds, peak = count(), harness.seconds(LOADED_S), 0.0
+
+    def call() -> bytes:
+        return _call(gateway, b'{"uuid":"x","referencecurrencyuuid":"%d"}' % next(numbers))
+
+    for connections in AT_PEAK:
+        log.info("%d clients that wait for their answers", connections)
+        async with Clients.open(gateway, call, connections) as clients:
+            await clients.closed_loop(seconds, warm_up_s=seconds / 5)
+            peak = max(peak, clients.per_s())
+    figures: Figures = {"per_host": PER_HOST, "pending": PENDING, "peak_calls_per_s": peak}
+    for times in LOADS:
+        log.info("%g times as many calls as at the peak", times)
+        async with Clients.open(gateway, call, OPEN) as load:
+            await load.open_loop(times * peak, seconds)
+        others = load.took_s.keys() - {"200", "503"}
+        figures |= {
+            f"at_{times}x_goodput_share": load.per_s() / peak,
+            f"at_{times}x_answered_per_s": load.per_s(),
+            f"at_{times}x_refused_per_s": load.per_s("503"),
+            f"at_{times}x_unsent_per_s": load.unsent / load.lasted_s,
+            f"at_{times}x_others_per_s": sum(map(load.per_s, others)) + load.lost / load.lasted_s,
+        }
+    return figures
+
+
+async def upstream() -> Handler:
+    return answering(b'{"data":{"coin":{"price":"1.5","symbol":"SIM"}}}', after_s=LATENCY_S)

@@ -11,23 +11,20 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import aiohttp
-import orjson
 
 from adapters.simulator import Faults, SimulatedUpstream
 from bench import processes
-from bench.speed.harness import Figures, Harness, NotMeasured, asked, each, latencies, log, until
+from bench.speed.harness import Figures, Harness, NotMeasured, asked, each, latencies, log
 from manifests import Catalog
 from tests.support.redis_server import RedisServer, is_installed, redis_server
 
 GATEWAYS = 4
-TOOL, PARAMETER = "get_coin", "uuid"
-QUOTA_TOOL, QUOTA_PARAMETER = "get_cryptocurrency_details", "crypto_name"
-QUOTA_HOST = "crypto-update-live.p.rapidapi.com"
-MISSES, IDENTICAL, QUOTA = 1_000, 64, 2_000
-"""Names that are asked of every gateway, identical calls to each, and the calls of a month."""
+MISSES, IDENTICAL = 1_000, 64
+"""Names that are asked of every gateway, and identical calls to each."""
 PHASE_S = 5.0
 AT_ONCE = 16
 HOT = 200
@@ -35,10 +32,10 @@ RETURN_S = 30.0
 
 
 async def measure(harness: Harness) -> Figures:
-    """What of all this is lost, asked upstream more than once, or spent beyond the quota."""
+    """What of all this is lost, or asked upstream more than once."""
     if not is_installed():
         raise NotMeasured("redis-server is not installed")
-    enter, every, quota = harness.parts.enter_async_context, [], harness.number(QUOTA)
+    enter, every = harness.parts.enter_async_context, []
     redis = await enter(redis_server(harness.folder))
     simulated = SimulatedUpstream.open(Catalog.load(), faults=Faults(latency_s=0.005))
     upstream = await enter(simulated)
@@ -48,7 +45,6 @@ async def measure(harness: Harness) -> Figures:
         "akshare_base_url": upstream.base_url,
         "redis_url": redis.url,
         "max_concurrency_per_host": 64,
-        "hosts": orjson.dumps({QUOTA_HOST: {"per_month": quota}}).decode(),
     }
     for number in range(GATEWAYS):
         own = harness.folder / f"gateway-{number}"
@@ -68,11 +64,7 @@ async def measure(harness: Harness) -> Figures:
     log.info("identical misses on every gateway")
     figures |= await fleet.ask_all("identical", 1, times=harness.number(IDENTICAL))
     log.info("Redis goes and comes back under load")
-    figures |= await _outages(fleet, redis, harness.seconds(PHASE_S))
-    log.info("a quota of %d, while Redis is killed and begins empty", quota)
-    figures |= await _quota(fleet, redis, quota)
-    log.info("a gateway is killed while the others wait for it")
-    return figures | await _killed(fleet)
+    return figures | await _outages(fleet, redis, harness.seconds(PHASE_S))
 
 
 async def _cpu_s(redis: RedisServer) -> float:
@@ -95,19 +87,19 @@ class _Fleet:
         self.named += 1
         return f"coin-{self.named}"
 
-    def requests(self, host: str | None = None) -> int:
-        """Requests to the upstream so far, or to one of its hosts."""
-        seen = self.upstream.requests.items()
-        return sum(number for (of, _), number in seen if host is None or of == host)
+    def requests(self) -> int:
+        """Requests to the upstream so far."""
+        return sum(self.upstream.requests.values())
 
-    async def call(self, url: str, name: str, tool: str = TOOL, parameter: str = PARAMETER) -> str:
-        """`ok` or the error's code; `lost` for a call without an answer."""
-        body = orjson.dumps({parameter: name})
+    async def call(self, url: str, name: str) -> bool:
+        """Whether a call is answered."""
         try:
-            said = await asked(self.client, f"{url}/v1/tools/{tool}", body)
+            said = await asked(
+                self.client, f"{url}/v1/tools/get_coin", b'{"uuid":"%b"}' % name.encode()
+            )
         except (aiohttp.ClientError, TimeoutError, ValueError):
-            return "lost"
-        return "ok" if said["ok"] else str(said["error"]["code"])
+            return False
+        return bool(said["ok"])
 
     async def know_each_other(self) -> None:
         """Until every gateway knows of all, and may write to Redis."""
@@ -121,7 +113,7 @@ class _Fleet:
 
     async def ask_all(self, name: str, coins: int, times: int = 1) -> Figures:
         """Each of so many new coins is asked for that often of every gateway at once."""
-        before, outcomes = self.requests(), list[str]()
+        before, outcomes = self.requests(), list[bool]()
 
         async def ask(coin: str) -> None:
             calls = (self.call(url, coin) for url, _ in self.every * times)
@@ -131,20 +123,8 @@ class _Fleet:
         return {
             f"{name}_calls": len(outcomes),
             f"{name}_requests": self.requests() - before,
-            f"{name}_lost": sum(outcome != "ok" for outcome in outcomes),
+            f"{name}_lost": outcomes.count(False),
         }
-
-    async def call_always(self, call: Callable[[str, int], Awaitable[bool]]) -> None:
-        """Call every gateway, `AT_ONCE` at a time, for as long as calls say so."""
-
-        async def caller(url: str, number: int) -> None:
-            while await call(url, number):
-                number += 1
-
-        async with asyncio.TaskGroup() as callers:
-            for gateway in self.every:
-                for number in range(AT_ONCE):
-                    callers.create_task(caller(gateway.url, number))
 
 
 async def _waits(fleet: _Fleet) -> Figures:
@@ -195,68 +175,19 @@ async def _phase(
     took_s: list[float] = []
     lost, over = 0, asyncio.Event()
 
-    async def call(url: str, number: int) -> bool:
+    async def caller(url: str, number: int) -> None:
         nonlocal lost
-        coin = f"hot-{number * 7 % HOT}" if number % 5 else fleet.new_name()
-        began = time.perf_counter()
-        lost += await fleet.call(url, coin) != "ok"
-        took_s.append(time.perf_counter() - began)
-        return not over.is_set()
+        while not over.is_set():
+            coin = f"hot-{number * 7 % HOT}" if number % 5 else fleet.new_name()
+            began = time.perf_counter()
+            lost += not await fleet.call(url, coin)
+            took_s.append(time.perf_counter() - began)
+            number += 1
 
-    calling = asyncio.create_task(fleet.call_always(call))
-    await happens()
-    await asyncio.sleep(seconds)
-    over.set()
-    await calling
+    async with asyncio.TaskGroup() as callers:
+        for (url, _), number in product(fleet.every, range(AT_ONCE)):
+            callers.create_task(caller(url, number))
+        await happens()
+        await asyncio.sleep(seconds)
+        over.set()
     return took_s, lost
-
-
-async def _quota(fleet: _Fleet, redis: RedisServer, quota: int) -> Figures:
-    """Calls until every gateway refuses; a third of the way Redis is killed and begun empty."""
-    outcomes: list[str] = []
-    names = iter([fleet.new_name() for _ in range(quota + 40 * GATEWAYS)])
-
-    async def call(url: str, _: int) -> bool:
-        for coin in names:
-            outcome = "overloaded"
-            while outcome == "overloaded":  # its part is used up while Redis is away
-                outcome = await fleet.call(url, coin, QUOTA_TOOL, QUOTA_PARAMETER)
-            outcomes.append(outcome)
-        return False
-
-    calling = asyncio.create_task(fleet.call_always(call))
-    await until(lambda: len(outcomes) >= quota // 3)
-    await redis.kill()
-    await asyncio.sleep(2)
-    await redis.start()
-    await calling
-    await fleet.know_each_other()
-    return {
-        "quota": quota,
-        "quota_requests": fleet.requests(QUOTA_HOST),
-        "quota_refused": outcomes.count("quota_exhausted"),
-        "quota_lost": sum(outcome not in ("ok", "quota_exhausted") for outcome in outcomes),
-    }
-
-
-async def _killed(fleet: _Fleet) -> Figures:
-    """The gateway that asks upstream is killed; the others wait for it, and then ask themselves."""
-    leader, *others = fleet.every
-    object.__setattr__(fleet.upstream, "faults", Faults(latency_s=1.0))
-    before, coin = fleet.requests(), fleet.new_name()
-    leading = asyncio.create_task(fleet.call(leader.url, coin))
-    await until(lambda: fleet.requests() > before)
-    waiting = [asyncio.create_task(fleet.call(url, coin)) for url, _ in others]
-    await asyncio.sleep(0.1)
-    leader.process.kill()
-    killed_at = time.perf_counter()
-    async with asyncio.timeout(RETURN_S):
-        await until(lambda: fleet.requests() >= before + 2)
-    second_s = time.perf_counter() - killed_at
-    answered = [await call for call in waiting].count("ok")
-    return {
-        "killed_leader_calls": await leading,
-        "killed_second_request_after_s": round(second_s, 2),
-        "killed_requests": fleet.requests() - before,
-        "killed_others_answered": f"{answered} of {len(others)}",
-    }

@@ -38,31 +38,6 @@ MakesHandler = Callable[..., Coroutine[Any, Any, Handler]]
 
 log = logging.getLogger("finbench.speed")
 
-ABOUT_S = {
-    "doors": 50,
-    "live": 40,
-    "inprocess": 25,
-    "cache": 60,
-    "snapshot": 60,
-    "akshare": 90,
-    "overload": 60,
-    "floods": 100,
-    "driver": 225,
-    "model": 60,
-    "hangs": 10,
-    "rows": 5,
-    "compress": 50,
-    "shapes": 5,
-    "market": 150,
-    "drift": 600,
-    "wire": 300,
-    "gateways": 100,
-    "ray": 420,
-}
-"""All measurements, and the seconds that each takes on two cores without the baselines that need a
-Python named by the environment.
-"""
-
 LEAST_S = 0.2
 
 
@@ -232,14 +207,3 @@ def latencies(took_s: Iterable[float]) -> Figures:
     """Median and 99th percentile, in ms."""
     centiles = statistics.quantiles(took_s, n=100)
     return {"p50_ms": centiles[49] * 1e3, "p99_ms": centiles[98] * 1e3}
-
-
-def cpu_ms(work: Callable[[], object], tries: int) -> float:
-    """The median of this process's processor time for `work`, once everything is loaded."""
-    work()
-    took = []
-    for _ in range(tries):
-        started = time.process_time()
-        work()
-        took.append((time.process_time() - started) * 1e3)
-    return statistics.median(took)

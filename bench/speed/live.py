@@ -47,8 +47,6 @@ async def measure(harness: Harness) -> Figures:
     sides = {name: partial(side, url) for name, url in urls.items()}
     turns = await harness.in_turns(ROUNDS, sides)
     return {
-        "connections": CONNECTIONS,
-        "answer_bytes": len(ANSWER),
         **turns.medians(),
         **turns.spread("ratio", "calls_per_s", "gateway", "proxy"),
         "p99_ratio": turns.ratio("p99_ms", "gateway", "proxy"),

@@ -20,7 +20,15 @@ from bench.agents.registry import AgentSettings, open_agent
 from bench.models.settings import ModelSettings
 from bench.speed.bare_server import Handler
 from bench.speed.episodes import ARGUMENTS, TOOL, Stage
-from bench.speed.harness import Figures, Harness, MeasurementError, asked, each, in_process
+from bench.speed.harness import (
+    Figures,
+    Harness,
+    MeasurementError,
+    NotMeasured,
+    asked,
+    each,
+    in_process,
+)
 from bench.task import Task
 from manifests import Manifest
 
@@ -31,6 +39,8 @@ EPISODES, CONCURRENCY, ROUNDS = 1_500, 256, 3
 
 async def measure(harness: Harness) -> Figures:
     """Our agent beside a loop around the official client."""
+    if find_spec("openai") is None:
+        raise NotMeasured("openai is not installed")
     url, client = await harness.serve(endpoint), await harness.client()
     episodes, at_once = harness.number(EPISODES), harness.number(CONCURRENCY)
     await in_process(ours, 1, 1, url)
@@ -44,11 +54,7 @@ async def measure(harness: Harness) -> Figures:
             raise MeasurementError(f"{requests} requests were sent by {episodes} episodes")
         return figures
 
-    sides = {"model": partial(side, ours)}
-    if find_spec("openai") is None:
-        turns = await harness.in_turns(ROUNDS, sides)
-        return turns.medians() | {"official": "not measured: openai is not installed"}
-    sides["official_aiohttp"] = partial(side, official, last)
+    sides = {"model": partial(side, ours), "official_aiohttp": partial(side, official, last)}
     turns = await harness.in_turns(ROUNDS, sides)
     ratio = turns.ratio("episodes_per_s", "model", "official_aiohttp")
     return turns.medians() | {"model_to_official_aiohttp": ratio}

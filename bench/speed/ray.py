@@ -5,22 +5,15 @@ time of their own. `waiting` ones wait before each turn, as for a model. `model`
 simulated model in a process of its own, which shares the cores with the run.
 """
 
-import asyncio
-import subprocess
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 
-import orjson
-
+from bench import processes
 from bench.engines.cluster import EngineError, ray_module
-from bench.processes import environment
 from bench.speed.harness import Figures, Harness, MeasurementError, NotMeasured
 
-FINBENCH = (sys.executable, "-c", "from bench.cli.main import main; main()")
 ROUNDS = 3
-RUN_S = 600.0
 
 KINDS: dict[str, tuple[int, int, tuple[str, ...]]] = {
     "scripted": (20_000, 500, ()),
@@ -42,7 +35,7 @@ async def measure(harness: Harness) -> Figures:
         raise NotMeasured(str(error)) from error
     folder, sides = harness.folder, {}
     await _run(folder, 72, 72, "--mode", "record", "--upstream", "simulated")
-    url = await harness.server(*FINBENCH, "simulated-model", "starter")
+    url = await harness.server(*processes.FINBENCH, "simulated-model", "starter")
     for name, (episodes, at_once, agent) in KINDS.items():
         sizes = (harness.number(episodes), harness.number(at_once))
         options = ("--mode", "offline", *agent, *((url,) if name == "model" else ()))
@@ -60,19 +53,14 @@ async def measure(harness: Harness) -> Figures:
 
 
 async def _run(folder: Path, episodes: int, at_once: int, *options: str) -> Figures:
-    """What the `run.json` of a run in `folder` says of its speed. Raises `MeasurementError`."""
-    out = Path(tempfile.mkdtemp(dir=folder)) / "run"
-    variables = environment({"FINPORT_CACHE_DIR": "cache"})
-    variables.pop("RAY_ADDRESS", None)
-    command = (
-        *(*FINBENCH, "run", "starter", "--snapshot", "answers.snap", "--judge", "none", "--json"),
-        *("--episodes", str(episodes), "--concurrency", str(at_once), "--out", str(out), *options),
+    """What the `run.json` of a run in `folder` says of its speed."""
+    about = await processes.run(
+        folder,
+        f"{tempfile.mkdtemp(dir=folder)}/run",
+        *("starter", "--snapshot", "answers.snap", "--judge", "none", *options),
+        *("--episodes", str(episodes), "--concurrency", str(at_once)),
+        cache_dir="cache",
     )
-    run = partial(subprocess.run, command, cwd=folder, env=variables, timeout=RUN_S)
-    done = await asyncio.to_thread(run, capture_output=True, text=True)
-    if done.returncode:
-        raise MeasurementError(f"a run ended with {done.returncode}: {done.stderr[-500:]}")
-    about = orjson.loads((out / "run.json").read_bytes())
     figures = {"episodes_per_s": about["episodes_per_s"], "digest": about["digest"]}
     if engine := about.get("engine"):
         figures["start_s"] = engine["start_s"]

@@ -1,14 +1,12 @@
 """Speed of a snapshot of 1 GB: opening it, looking calls up in it, and checking every byte."""
 
-import asyncio
 import random
 import time
 from base64 import b64encode
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
-from bench.speed.harness import Figures, Harness, MeasurementError, in_process, latencies, log
+from bench.speed.harness import Figures, Harness, MeasurementError, each, in_process, latencies, log
 from cache import Entry, Recorder, Row, Snapshot
 from manifests.common.memory import rss_bytes
 
@@ -23,10 +21,12 @@ async def measure(harness: Harness) -> Figures:
     log.info("a snapshot of %d rows is recorded", rows)
     keys: list[str] = []
     async with Recorder.open(path) as recorder:
-        left = _rows(rows)
-        while batch := [*islice(left, AT_ONCE)]:
-            await asyncio.gather(*map(recorder.add, batch))
-            keys += [row.key for row in batch]
+
+        async def add(row: Row) -> None:
+            await recorder.add(row)
+            keys.append(row.key)
+
+        await each(_rows(rows), AT_ONCE, add)
     opened_ms, memory_bytes = await in_process(_opened, path, keys[0])
     with Snapshot(path) as snapshot:
         log.info("calls are looked up in it")

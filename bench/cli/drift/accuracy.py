@@ -66,17 +66,8 @@ def _measured(seed: int, out: Path | None) -> dict[str, Any]:
             echo("comparing them", err=True)
             findings = compare(before, after, Rules(), catalog).findings
             if out is not None:
-                planted = [
-                    {
-                        "tool": item.tool,
-                        "kind": item.kind,
-                        "check": item.check,
-                        "strength": item.strength,
-                        "columns": sorted(item.columns) if item.columns is not None else None,
-                    }
-                    for item in world.planted
-                ]
-                (out / "planted.json").write_bytes(orjson.dumps(planted))
+                planted = orjson.dumps(world.planted, default=sorted)  # columns are sets
+                (out / "planted.json").write_bytes(planted)
         except SnapshotError as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:

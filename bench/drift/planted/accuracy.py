@@ -13,6 +13,7 @@ import orjson
 from bench.drift.finding import Finding
 from bench.drift.planted.plants import PLANTS, STRENGTHS, Planted, plant
 from bench.drift.planted.world import Answer, Simulated, simulate
+from bench.metrics.interval import share
 from cache import Entry, Recorder, Row
 from manifests import Catalog, Manifest
 
@@ -119,15 +120,15 @@ def measure(world: World, findings: Iterable[Finding]) -> dict[str, Any]:
         hits = [item for item in items if item.tool in found[kind]]
         check = drift.check or kind
         of, hit = (Counter(item.strength for item in some) for some in (items, hits))
-        by_strength = {strength: _share(hit[strength], of[strength]) for strength in STRENGTHS}
+        by_strength = {strength: share(hit[strength], of[strength]) for strength in STRENGTHS}
         rows.append(
             {
                 "kind": kind,
                 "check": check,
                 "planted": len(items),
                 "found": len(hits),
-                "recall": _share(len(hits), len(items)),
-                "precision": _share(right[kind], right[kind] + wrong[check]),
+                "recall": share(len(hits), len(items)),
+                "precision": share(right[kind], right[kind] + wrong[check]),
                 "wrong": wrong[check],
                 "recall_by_strength": by_strength,
                 "missed": [item.tool for item in items if item not in hits],
@@ -137,8 +138,8 @@ def measure(world: World, findings: Iterable[Finding]) -> dict[str, Any]:
     return {
         "tools": len(world.tools),
         "kinds": rows,
-        "recall": _share(sum(row["found"] for row in rows), sum(row["planted"] for row in rows)),
-        "precision": _share(right.total(), right.total() + wrong.total()),
+        "recall": share(sum(row["found"] for row in rows), sum(row["planted"] for row in rows)),
+        "precision": share(right.total(), right.total() + wrong.total()),
         "moved_tools": len(world.moved),
         "moved_with_findings": dict(Counter(s["level"] for s in moved)),
         "surprises": surprises,
@@ -148,7 +149,3 @@ def measure(world: World, findings: Iterable[Finding]) -> dict[str, Any]:
 def _is_meant(finding: Finding, item: Planted) -> bool:
     is_there = item.columns is None or finding.column in item.columns
     return finding.check == item.check and is_there
-
-
-def _share(part: int, whole: int) -> float | None:
-    return round(part / whole, 4) if whole else None

@@ -9,6 +9,10 @@ from bench.drift.planted.world import START, Answer, Role, Simulated, copied
 
 STRENGTHS: Final = ("weak", "medium", "strong")
 
+_TABLES: Final = ("series", "cross", "events")
+_VALUES: Final[tuple[Role, ...]] = ("price", "amount")
+_NUMBERS: Final[tuple[Role, ...]] = (*_VALUES, "percent")
+
 
 @dataclass(frozen=True, slots=True)
 class Planted:
@@ -69,7 +73,7 @@ def _rebuilt(tool: Simulated, change: Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def _column_removed(tool: Simulated, strength: int) -> Columns:
-    gone = {*_some(tool, strength, "price", "amount", "percent", "category", "text", "count")}
+    gone = {*_some(tool, strength, *_NUMBERS, "category", "text", "count")}
     _rebuilt(tool, lambda row: {name: cell for name, cell in row.items() if name not in gone})
     return frozenset(gone)
 
@@ -83,7 +87,7 @@ def _column_added(tool: Simulated, strength: int) -> Columns:
 
 def _column_renamed(tool: Simulated, strength: int) -> Columns:
     """Strong: a similar name. Medium: another name. Weak: another name, in another place."""
-    [old] = _some(tool, 0, "price", "amount")
+    [old] = _some(tool, 0, *_VALUES)
     new = f"{old}_new" if strength == 2 else "renamed"
 
     def change(row: dict[str, Any]) -> dict[str, Any]:
@@ -172,6 +176,11 @@ def _values(
         _change_paths(tool, paths, lambda holder, key: holder.update({key: change(holder[key])}))
         return frozenset(paths)
     [name] = _some(tool, 0, *roles)
+    return _cells(tool, name, change, share)
+
+
+def _cells(tool: Simulated, name: str, change: Callable[[Any], Any], share: float) -> Columns:
+    """Change a share of the values in a column of a table."""
     for answer in tool.after:
         for row in answer.value:
             if row[name] is not None and tool.luck.random() < share:
@@ -180,12 +189,12 @@ def _values(
 
 
 def _type_changed(tool: Simulated, strength: int) -> Columns:
-    return _values(tool, str, (0.2, 0.5, 1.0)[strength], "price", "amount", "percent")
+    return _values(tool, str, (0.2, 0.5, 1.0)[strength], *_NUMBERS)
 
 
 def _null_share(tool: Simulated, strength: int) -> Columns:
-    roles: tuple[Role, ...] = ("price", "amount", "percent", "text")
-    return _values(tool, lambda _: None, (0.25, 0.5, 1.0)[strength], *roles, numeric=False)
+    share = (0.25, 0.5, 1.0)[strength]
+    return _values(tool, lambda _: None, share, *_NUMBERS, "text", numeric=False)
 
 
 def _unit_changed(tool: Simulated, strength: int) -> Columns:
@@ -194,7 +203,7 @@ def _unit_changed(tool: Simulated, strength: int) -> Columns:
     def scaled(cell: Any) -> Any:
         return cell * 10**power if power > 0 else cell / 10**-power
 
-    return _values(tool, scaled, 1.0, "price", "amount", "percent")
+    return _values(tool, scaled, 1.0, *_NUMBERS)
 
 
 def _row_count(tool: Simulated, strength: int) -> None:
@@ -209,33 +218,27 @@ def _row_count(tool: Simulated, strength: int) -> None:
 
 def _distribution(tool: Simulated, strength: int) -> Columns:
     """A part of the values comes from a wider law with another centre."""
-    share, luck = (0.4, 0.7, 1.0)[strength], tool.luck
-    [name] = _some(tool, 0, "price", "amount")
-    level = tool.column(name).level * 3
-    for answer in tool.after:
-        for row in answer.value:
-            if row[name] is not None and luck.random() < share:
-                row[name] = round(level * luck.lognormvariate(0, 1.4), 2)
-    return frozenset([name])
+    [name] = _some(tool, 0, *_VALUES)
+    level, luck = tool.columns[name].level * 3, tool.luck
+
+    def drawn(_: Any) -> float:
+        return round(level * luck.lognormvariate(0, 1.4), 2)
+
+    return _cells(tool, name, drawn, (0.4, 0.7, 1.0)[strength])
 
 
 def _categories(tool: Simulated, strength: int) -> Columns:
     [name] = _some(tool, 0, "category")
-    words = tool.column(name).words
+    words = tool.columns[name].words
     other = {word: f"{word}类" for word in words[: (1, 2, len(words))[strength]]}
-    for answer in tool.after:
-        for row in answer.value:
-            row[name] = other.get(row[name], row[name])
-    return frozenset([name])
+    return _cells(tool, name, lambda word: other.get(word, word), 1.0)
 
 
 def _stale(tool: Simulated, strength: int) -> None:
     """The later answers are those of before, and were recorded 14, 30 or 90 days later."""
     for before, after in zip(tool.before, tool.after, strict=True):
         after.value = copied(before.value)
-        later = timedelta(days=(14, 30, 90)[strength])
-        recorded = datetime.fromtimestamp(before.recorded_at, START.tzinfo) + later
-        after.recorded_at = recorded.timestamp()
+        after.recorded_at = before.recorded_at + (14, 30, 90)[strength] * 86_400
 
 
 def _gap(tool: Simulated, strength: int) -> None:
@@ -251,7 +254,7 @@ def _gap(tool: Simulated, strength: int) -> None:
 def _restated(tool: Simulated, strength: int) -> Columns:
     factor = tool.luck.choice((0.97, 1.02, 1.1, 0.5))
     share = (0.05, 0.3, 1.0)[strength]
-    return _values(tool, lambda cell: round(cell * factor, 2), share, "price", "amount")
+    return _values(tool, lambda cell: round(cell * factor, 2), share, *_VALUES)
 
 
 def _dates_moved(tool: Simulated, strength: int) -> Columns:
@@ -268,7 +271,7 @@ def _dates_moved(tool: Simulated, strength: int) -> Columns:
 
 def _placeholder(tool: Simulated, strength: int) -> Columns:
     value = tool.luck.choice((0, -1))
-    return _values(tool, lambda _: value, (0.2, 1 / 3, 0.7)[strength], "price", "amount")
+    return _values(tool, lambda _: value, (0.2, 1 / 3, 0.7)[strength], *_VALUES)
 
 
 def _permuted(tool: Simulated, strength: int) -> Columns:
@@ -353,15 +356,11 @@ def _document_with(*names: str) -> Fits:
 def _has_numbers(tool: Simulated) -> bool:
     if tool.kind == "document":
         return bool(_chosen_paths(tool, 1, numeric=True))
-    return bool(tool.named("price", "amount"))
+    return bool(tool.named(*_VALUES))
 
 
 def _has_codes(tool: Simulated) -> bool:
     return _of("cross")(tool) and "代码" in tool.after[0].value[0] and bool(tool.prices())
-
-
-_TABLES: Final = ("series", "cross", "events")
-_VALUES: Final[tuple[Role, ...]] = ("price", "amount")
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,9 +386,7 @@ PLANTS: Final[Mapping[str, Drift]] = {
     "type_changed": Drift(_type_changed, _has_numbers),
     "null_share": Drift(
         _null_share,
-        lambda tool: (
-            tool.kind == "document" or _of(*_TABLES, roles=(*_VALUES, "percent", "text"))(tool)
-        ),
+        lambda tool: tool.kind == "document" or _of(*_TABLES, roles=(*_NUMBERS, "text"))(tool),
     ),
     "row_count": Drift(
         _row_count, lambda tool: _of("cross", "events")(tool) or _document_with("data")(tool)

@@ -28,12 +28,17 @@ PROBES: Final = 3
 Kind = Literal["series", "cross", "events", "document"]
 Role = Literal["price", "amount", "percent", "category", "text", "count", "rank"]
 
-_PERCENT = re.compile("(?i)%|率|幅|占比|比例|percent|yield|change")
-_AMOUNT = re.compile("(?i)额|市值|资产|收入|利润|规模|量|amount|volume|value|cap")
-_RANK = re.compile("序号|排名|名次|^rank$")
 _PRICE = re.compile(
     "(?<![溢差折])价$|(?:价格|净值|收盘|开盘|今开|昨收|最高|最低)$|^(?:price|open|high|low|close)$"
 )
+_NAMES: Final[Mapping[Role, re.Pattern[str]]] = {
+    "percent": re.compile("(?i)%|率|幅|占比|比例|percent|yield|change"),
+    "amount": re.compile("(?i)额|市值|资产|收入|利润|规模|量|amount|volume|value|cap"),
+    "rank": re.compile("序号|排名|名次|^rank$"),
+    "price": _PRICE,
+}
+"""What names of columns say of their role, the first that fits."""
+
 _CODE = re.compile("(?i:代码|code|symbol|编号)|ID$")
 _NAME = re.compile("名称|简称|^name$")
 _WORDS = ("银行", "电力", "钢铁", "食品", "芯片", "地产", "汽车", "软件")
@@ -44,11 +49,10 @@ _TEXT = ("alpha", "borealis", "cygnus", "dorado", "eridanus", "fornax", "grus", 
 class Column:
     """A column of a simulated table: what its values are, and the parameters of their law."""
 
-    name: str
     role: Role
     level: float
-    nulls: float = 0.0
-    words: tuple[str, ...] = ()
+    nulls: float
+    words: tuple[str, ...]
 
 
 @dataclass
@@ -71,15 +75,12 @@ class Simulated:
     luck: random.Random
     before: list[Answer] = field(default_factory=list)
     after: list[Answer] = field(default_factory=list)
-    columns: list[Column] = field(default_factory=list)
+    columns: dict[str, Column] = field(default_factory=dict)
     date: str | None = None
 
     def named(self, *roles: Role) -> list[str]:
         """The names of the columns with one of these roles."""
-        return [column.name for column in self.columns if column.role in roles]
-
-    def column(self, name: str) -> Column:
-        return next(column for column in self.columns if column.name == name)
+        return [name for name, column in self.columns.items() if column.role in roles]
 
     def prices(self) -> list[str]:
         """The names of the columns that say that they are prices."""
@@ -136,18 +137,12 @@ def _set_columns(tool: Simulated) -> None:
         level = exp(luck.uniform(2, 4)) if role == "price" else exp(luck.uniform(14, 20))
         nulls = luck.choice((0.0, 0.0, 0.0, 0.04))
         words = tuple(luck.sample(_WORDS, luck.randint(3, 5)))
-        tool.columns.append(Column(name, role, level, nulls, words))
+        tool.columns[name] = Column(role, level, nulls, words)
 
 
 def _role(name: str, place: int, luck: random.Random) -> Role:
-    if _PERCENT.search(name):
-        return "percent"
-    if _AMOUNT.search(name):
-        return "amount"
-    if _RANK.search(name):
-        return "rank"
-    if _PRICE.search(name):
-        return "price"
+    if said := next((role for role, names in _NAMES.items() if names.search(name)), None):
+        return said
     if place == 2:
         return "category"
     return luck.choice(("price", "price", "amount", "percent", "text", "count"))
@@ -194,18 +189,18 @@ def _series(tool: Simulated, _: int) -> tuple[Any, Any]:
     luck, rows = tool.luck, tool.luck.choice((60, 120, 250))
     later = _weekdays(DAYS[1], rows + 10)
     today = START.date().isoformat()
-    paths = {column.name: _walk(column.level, len(later), luck) for column in tool.columns}
+    columns = tool.columns.items()
+    paths = {name: _walk(column.level, len(later), luck) for name, column in columns}
     date = tool.date or "日期"
     every = [
-        {date: day, **{c.name: _cell(c, paths[c.name][place], luck) for c in tool.columns}}
+        {date: day, **{name: _cell(c, paths[name][place], luck) for name, c in columns}}
         for place, day in enumerate(later)
     ]
     known = sum(day <= today for day in later)
     before = [dict(row) for row in every[:known]]
-    for column in tool.columns:
-        value = before[-1][column.name]
-        if column.role in ("price", "amount") and value is not None:
-            before[-1][column.name] = round(value * 0.995, 2)
+    for name in tool.named("price", "amount"):
+        if (value := before[-1][name]) is not None:
+            before[-1][name] = round(value * 0.995, 2)
     start = len(every) - known if luck.random() < 0.5 else 0
     after = every[start:]
     return (before, after) if luck.random() < 0.7 else (before[::-1], after[::-1])
@@ -221,13 +216,13 @@ def _cross(tool: Simulated, probe: int) -> tuple[Any, Any]:
     for code in codes:
         first: dict[str, Any] = {"代码": code} if has_code else {}
         second = dict(first)
-        for column in tool.columns:
+        for name, column in tool.columns.items():
             level = column.level * luck.lognormvariate(0, 0.7)
-            first[column.name] = _cell(column, level, luck)
+            first[name] = _cell(column, level, luck)
             move = exp(market + luck.gauss(0, 0.02))
-            second[column.name] = _cell(column, level * move, luck)
+            second[name] = _cell(column, level * move, luck)
             if column.role in ("category", "text", "count") and luck.random() < 0.98:
-                second[column.name] = first[column.name]
+                second[name] = first[name]
         before.append(first)
         after.append(second)
     before, after = before[:-3], after[3:]
@@ -248,8 +243,8 @@ def _events(tool: Simulated, _: int) -> tuple[Any, Any]:
         while len(table) < rows:
             for _ in range(luck.randint(1, 4)):
                 row: dict[str, Any] = {tool.date or "日期": day.date().isoformat()}
-                for c in tool.columns:
-                    row[c.name] = _cell(c, c.level * luck.lognormvariate(0, 0.7), luck)
+                for name, c in tool.columns.items():
+                    row[name] = _cell(c, c.level * luck.lognormvariate(0, 0.7), luck)
                 table.append(row)
             day -= timedelta(days=1)
         tables.append(table[:rows])

@@ -39,7 +39,7 @@ def asset_cases() -> list[Case]:
     return [case for case in with_assets if case.answer.group.startswith("investorbench/")]
 
 
-def test_the_same_seed_gives_the_same_cases_in_another_process(cases: list[Case]) -> None:
+def test_cases_follow_from_the_seed_in_another_process_too(cases: list[Case]) -> None:
     code = (
         "import asyncio, json; from bench.compression.build import build;"
         f"cases = asyncio.run(build(0, 'development', None, {SOME}));"
@@ -49,9 +49,6 @@ def test_the_same_seed_gives_the_same_cases_in_another_process(cases: list[Case]
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert json.loads(again.stdout) == as_lists(cases)
-
-
-def test_another_seed_gives_other_cases(cases: list[Case]) -> None:
     assert as_lists(made(seed=1, most=20)) != as_lists(cases[:20])
 
 
@@ -96,5 +93,5 @@ def test_a_file_of_another_kind_is_refused_with_what_is_wrong(tmp_path: Path) ->
         made(folder=tmp_path)
     for asset in ASSETS:
         (tmp_path / f"{asset}.json").write_text('{"2024-01-02": {"close": 1}}')
-    with pytest.raises(SourceError, match="prices and news by day"):
+    with pytest.raises(SourceError, match=r"2024-01-02.*InvestorBench's files are wanted"):
         made(folder=tmp_path)

@@ -3,10 +3,11 @@
 import json
 import string
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.compression.kept import Leaf, Row, Rows, Sentence, has_token
+from bench.compression.kept import Leaf, Needed, Row, Rows, Sentence, has_token
 
 numbers = st.decimals(-(10**6), 10**6, places=2).map(str)
 digits = st.sampled_from(string.digits)
@@ -42,32 +43,34 @@ def test_cells_are_kept_in_a_whole_table_and_not_when_their_row_is_missing(
     assert not needed.kept_in("\n".join(lines[:-1]))
 
 
-def test_a_cell_counts_only_in_the_row_of_its_key() -> None:
-    needed = Rows((Row(("2024-01-02",), ("7.5",)),))
-    assert not needed.kept_in("2024-01-02,8\n2024-01-03,7.5")
-    assert not needed.kept_in('[{"d":"2024-01-02","c":8},{"d":"2024-01-03","c":7.5}]')
-    assert needed.kept_in("2024-01-02,7.5")
+CELL = Rows((Row(("2024-01-02",), ("7.5",)),))
+NAMED = Rows((Row(("600901", "样本银行"), ("15.81",)),))
+ITEM = Rows((Row(("AAPL",), ("7.5",)),), is_table=False)
+FIELD = Leaf(("AAPL",), "price", "7.5")
 
 
-def test_any_key_that_tells_the_row_apart_is_enough() -> None:
-    needed = Rows((Row(("600901", "样本银行"), ("15.81",)),))
-    assert needed.kept_in("样本银行,15.81")
-    assert needed.kept_in("600901,15.81")
-    assert not needed.kept_in("600902,15.81")
-
-
-def test_items_of_a_document_may_stand_on_several_lines() -> None:
-    needed = Rows((Row(("AAPL",), ("7.5",)),), is_table=False)
-    assert needed.kept_in('[{\n  "symbol": "AAPL",\n  "price": 7.5\n}]')
-
-
-def test_a_field_is_kept_with_its_name_before_it_and_its_path_above() -> None:
-    needed = Leaf(("AAPL",), "price", "7.5")
-    assert needed.kept_in('{"AAPL":{"symbol":"AAPL","price":7.5}}')
-    assert needed.kept_in("AAPL: price = 7.5")
-    assert not needed.kept_in('{"price":7.5}')
-    assert not needed.kept_in('{"AAPL":{"price":8,"change":7.5}}')
-    assert not needed.kept_in('{"AAPL":{"fairprice":7.51}}')
+@pytest.mark.parametrize(
+    ("needed", "text", "is_kept"),
+    [
+        (CELL, "2024-01-02,7.5", True),
+        (CELL, "2024-01-02,8\n2024-01-03,7.5", False),
+        (CELL, '[{"d":"2024-01-02","c":8},{"d":"2024-01-03","c":7.5}]', False),
+        (NAMED, "样本银行,15.81", True),
+        (NAMED, "600901,15.81", True),
+        (NAMED, "600902,15.81", False),
+        (ITEM, '[{\n  "symbol": "AAPL",\n  "price": 7.5\n}]', True),
+        (FIELD, '{"AAPL":{"symbol":"AAPL","price":7.5}}', True),
+        (FIELD, "AAPL: price = 7.5", True),
+        (FIELD, '{"price":7.5}', False),
+        (FIELD, '{"AAPL":{"price":8,"change":7.5}}', False),
+        (FIELD, '{"AAPL":{"fairprice":7.51}}', False),
+        (Sentence("a" * 150), "a" * 149, False),
+    ],
+)
+def test_a_value_counts_only_beside_its_key_or_name(
+    needed: Needed, text: str, is_kept: bool
+) -> None:
+    assert needed.kept_in(text) == is_kept
 
 
 @given(st.text(string.ascii_letters + " ", min_size=1, max_size=300))
@@ -75,7 +78,3 @@ def test_of_a_sentence_two_hundred_characters_are_needed(words: str) -> None:
     needed = Sentence(words)
     assert needed.kept_in(f"before\n{words[:200]}…")
     assert needed.kept_in(words.replace(" ", "\n"))
-
-
-def test_a_sentence_that_is_cut_earlier_is_lost() -> None:
-    assert not Sentence("a" * 150).kept_in("a" * 149)

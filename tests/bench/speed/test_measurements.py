@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -10,8 +9,7 @@ from click.testing import CliRunner
 from bench.cli.main import main
 from bench.environment import AKTOOLS_PYTHON, FASTMCP_PYTHON, INSPECT_PYTHON
 from bench.speed import driver, floods, gateways, ray, wire
-from bench.speed.harness import ABOUT_S, Figures, Harness, figures_of, log
-from bench.speed.rows import ROWS
+from bench.speed.harness import Figures, Harness, figures_of, log
 from tests.support.installed import NEEDS_AKSHARE
 from tests.support.redis import needs_redis
 
@@ -29,12 +27,15 @@ def without_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "positive"),
     [
-        ("inprocess", ("cached_calls_per_s", "ratio", "ratio_recorded")),
-        ("cache", ("written_share", "disk_hits_per_s")),
-        ("shapes", ("table_ms", "table_parsed_ms", "document_ms")),
-        ("compress", ("date_ms", "parsed_ms", "http_ratio", "shortened_answer_bytes")),
+        ("cache", ("ratio", "ratio_recorded", "written_share", "disk_hits_per_s")),
+        ("compress", ("date_ms", "parsed_ms", "ratio")),
+        ("live", ("gateway_calls_per_s", "proxy_p99_ms", "ratio_min")),
+        pytest.param(
+            *("model", ("model_log_bytes_per_episode", "model_to_official_aiohttp")),
+            marks=pytest.mark.soak,
+        ),
         pytest.param("snapshot", ("open_ms", "look_up_p99_us"), marks=pytest.mark.soak),
-        pytest.param("market", ("days_per_s", "episodes_took_s"), marks=pytest.mark.soak),
+        pytest.param("market", ("days_per_s", "took_s"), marks=pytest.mark.soak),
     ],
 )
 async def test_every_part_is_measured(name: str, positive: tuple[str, ...]) -> None:
@@ -49,27 +50,17 @@ async def test_interfaces_are_measured_beside_a_bare_handler() -> None:
     assert found["fastmcp"] == f"not measured: set {FASTMCP_PYTHON}"
 
 
-async def test_live_calls_are_measured_beside_a_proxy() -> None:
-    found = await figures_of("live", SMALL)
-    for side in ("gateway", "proxy"):
-        assert found[f"{side}_calls_per_s"] > 0
-        assert found[f"{side}_p99_ms"] >= found[f"{side}_p50_ms"] > 0
-    assert found["ratio_min"] <= found["ratio"] <= found["ratio_max"]
-
-
-@pytest.mark.parametrize("scale", [0.1, pytest.param(0.6, marks=pytest.mark.soak)])
-async def test_every_call_is_answered_or_refused(scale: float) -> None:
-    found = await figures_of("overload", scale)
+@pytest.mark.parametrize("scale", [SMALL, pytest.param(0.6, marks=pytest.mark.soak)])
+async def test_calls_are_answered_or_refused_and_a_client_beside_a_flood_is_answered(
+    scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(floods, "FLOODS", ("refusals",))
+    found = await figures_of("floods", scale)
     for load in ("2x", "5x"):
         assert found[f"at_{load}_others_per_s"] == 0
-        if scale > 0.1:  # else a machine that stands still for a moment leaves time for neither
+        if scale > SMALL:  # else a machine that stands still for a moment leaves time for neither
             assert found[f"at_{load}_refused_per_s"] > 0
             assert found[f"at_{load}_answered_per_s"] > 0
-
-
-async def test_a_client_is_answered_beside_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(floods, "FLOODS", ("refusals",))
-    found = await figures_of("floods", SMALL)
     assert found["refusals_answered_per_s"] > 0
     assert found["refusals_times_idle"] > 0
 
@@ -93,11 +84,8 @@ async def test_scripted_episodes_are_measured_with_and_without_a_judge() -> None
 
 
 @pytest.mark.soak
-async def test_many_episodes_and_many_calls_are_measured() -> None:
+async def test_many_calls_are_measured() -> None:
     found = await figures_of("driver", SMALL)
-    for side in ("many", "many_http"):
-        assert found[f"{side}_most_in_flight"] == SMALL * driver.MANY
-        assert found[f"{side}_calls_per_s"] == pytest.approx(3 * found[f"{side}_episodes_per_s"])
     assert found["last_to_first_min"] <= found["last_to_first"] <= found["last_to_first_max"]
 
 
@@ -112,13 +100,6 @@ async def test_each_way_to_a_gateway_is_measured(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.soak
-async def test_model_driven_episodes_ask_as_often_as_the_official_client() -> None:
-    found = await figures_of("model", SMALL)
-    assert found["model_log_bytes_per_episode"] > 1_000
-    assert found["model_to_official_aiohttp"] > 0
-
-
-@pytest.mark.soak
 async def test_both_engines_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
     monkeypatch.setattr(ray, "KINDS", {"scripted": ray.KINDS["scripted"]})
@@ -126,21 +107,6 @@ async def test_both_engines_are_measured(monkeypatch: pytest.MonkeyPatch) -> Non
     rates = [found[f"scripted_{side}_episodes_per_s"] for side in ("ray", "local")]
     assert found["scripted_ray_to_local"] == pytest.approx(rates[0] / rates[1])
     assert found["scripted_ray_head_cpu_us_per_episode"] > 0
-
-
-@pytest.mark.soak
-@pytest.mark.skipif(sys.platform != "linux", reason="peaks are read from Linux's /proc")
-async def test_a_million_rows_stay_within_bounds_of_memory() -> None:
-    found = await figures_of("rows")
-    assert found["rows"] == ROWS
-    assert 0 < found["peak_mib"] - found["before_mib"] < 64
-    assert 0 < found["children_peak_mib"] < 512
-
-
-@pytest.mark.soak
-@NEEDS_AKSHARE
-async def test_a_healthy_host_is_answered_while_five_hang() -> None:
-    assert (await figures_of("hangs"))["beside_p50_ms"] > 0
 
 
 @pytest.mark.soak
@@ -152,17 +118,14 @@ async def test_snapshots_of_any_size_are_compared() -> None:
 
 @pytest.mark.soak
 @needs_redis
-async def test_nothing_is_lost_asked_twice_or_overspent() -> None:
+async def test_nothing_is_lost_or_asked_twice() -> None:
     found = await figures_of("gateways", 0.4)
     for name, figure in found.items():
         if name.endswith("_lost"):
             assert figure == 0, name
-        if name.endswith("_requests") and not name.startswith(("killed", "identical", "quota")):
+        if name.endswith("_requests") and name != "identical_requests":
             assert figure == found["before_calls"] / gateways.GATEWAYS, name
     assert found["identical_requests"] == 1
-    assert found["killed_requests"] == 2
-    assert found["quota_requests"] == found["quota"]
-    assert found["killed_others_answered"] == "3 of 3"
 
 
 async def test_a_measurement_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,9 +153,7 @@ def test_what_is_measured_is_told_as_it_goes(monkeypatch: pytest.MonkeyPatch) ->
     assert all(re.search(r"\(about (\d+ min )?\d+ (s|min) left\)$", line) for line in lines)
 
 
-def test_every_measurement_is_described() -> None:
-    said = CliRunner().invoke(main, ["speed", "--help"]).stdout
-    assert set(re.findall(r"`(\w+)`", said)) == ABOUT_S.keys()
+def test_an_unknown_measurement_is_refused() -> None:
     unknown = CliRunner().invoke(main, ["speed", "fast"])
     assert unknown.exit_code == 2
     assert "'fast'; there are: doors, live," in unknown.stderr

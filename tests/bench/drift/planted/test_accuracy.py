@@ -10,6 +10,7 @@ from bench.drift.planted.plants import PLANTS, STRENGTHS
 from bench.drift.snapshots.compare import compare
 from bench.drift.snapshots.report import CHECKS
 from bench.drift.snapshots.rules import Rules
+from bench.metrics.interval import share
 from cache import Snapshot
 from manifests import Catalog
 
@@ -34,7 +35,7 @@ def test_planted_drift_is_found_and_movement_alone_is_no_error(
         assert row["planted"] == EACH, row["kind"]
         assert {*row["recall_by_strength"]} == {*STRENGTHS}
         assert row["found"] + len(row["missed"]) == EACH
-        assert row["recall"] == round(row["found"] / EACH, 4)
+        assert row["recall"] == share(row["found"], EACH)
         assert row["recall_by_strength"]["strong"] == 1, row["kind"]
     assert measured["tools"] == TOOLS
     assert measured["moved_tools"] == TOOLS - EACH * len(PLANTS)
