@@ -17,18 +17,15 @@ from pydantic import Field
 from cache import CacheControl, CacheControlError
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.budget import BudgetFields
-from gateway.api.coding import KeptMiddles
 from gateway.api.models import Answer, Failure, ResultsPage, ToolFilter, ToolManifest, ToolsPage
 from gateway.api.requests import read_body
 from gateway.api.responses import (
     Query,
     answer,
-    is_plain,
     listing,
     parsed,
     parsed_text,
     problem,
-    ready,
 )
 from gateway.api.route import CALLER, JSON, Shape, routed
 from gateway.api.sending import LONG, connection_of
@@ -134,7 +131,6 @@ class Rest:
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._gateway = gateway
         self._finder = finder
-        self._kept = KeptMiddles()
         self._exports: dict[tuple[ExportFormat, bool, bool], dict[str, bytes]] = {}
 
     @routed(
@@ -202,12 +198,9 @@ class Rest:
                     connection_of(request).hold()
         except RequestRejected as refusal:
             result = await self._gateway.refuse(name, refusal.error, context)
-        view = result.view if result.error is None else None
-        if view is not None and form is not None:
+        if form is not None and result.error is None:
             return await table_answer(request, result, form)
-        if view is not None and is_plain(request, len(view.data)):
-            return ready(result)
-        return answer(request, result, self._kept)
+        return answer(request, result)
 
     @routed(
         "GET",
