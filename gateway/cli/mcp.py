@@ -19,8 +19,7 @@ from gateway.cli.options import (
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
-    from gateway.api.mcp import Visitor
-    from gateway.api.mcp_tools import OutputSchema
+    from gateway.api.mcp_tools import OutputSchema, Visitor
     from gateway.settings import GatewaySettings
     from manifests import Catalog
 
@@ -68,8 +67,7 @@ def mcp(
     """Serve one MCP client over standard input and output until the input ends."""
     from gateway import CallContext
     from gateway.access.guard import Caller
-    from gateway.api.mcp import Visitor
-    from gateway.api.mcp_tools import CALL_TOOL, CALL_TOOL_NAMES, Listing
+    from gateway.api.mcp_tools import CALL_TOOL, CALL_TOOL_NAMES, Visitor
     from manifests import Catalog, Selection
 
     catalog = Catalog.load()
@@ -77,7 +75,7 @@ def mcp(
     with wrong_usage():
         offer = Selection.of(catalog, tools) if name is None else None
     caller = Caller(context=CallContext(max_rows=max_rows))
-    visitor = Visitor(caller, offer, Listing(page_size, output_schema, name or CALL_TOOL))
+    visitor = Visitor(caller, offer, page_size, output_schema, name or CALL_TOOL)
     settings = read_settings(**given)
     run(lambda: _serve(settings, catalog, visitor))
 

@@ -18,9 +18,9 @@ from mcp import Client, StdioServerParameters
 
 from adapters.simulator import Faults
 from gateway.access.guard import Caller
-from gateway.api.mcp import CAPABILITIES_KEY, REVISION_KEY, Visitor
+from gateway.api.mcp import CAPABILITIES_KEY, REVISION_KEY
 from gateway.api.mcp_stdio import McpStdio
-from gateway.api.mcp_tools import Listing, OutputSchema
+from gateway.api.mcp_tools import OutputSchema, Visitor
 from gateway.cli.mcp import OUTPUT_SCHEMAS
 from manifests import Catalog
 from tests.support.commands import finport
@@ -148,7 +148,6 @@ def test_options_say_how_tools_are_listed(tmp_path: Path) -> None:
     output, _ = process.communicate(lines(hello, listing), 60)
     answers = decoded(output)
     assert answers["hello"]["result"]["protocolVersion"] == "2024-11-05"
-    assert "websiteUrl" not in answers["hello"]["result"]["serverInfo"]
     assert answers[1]["result"]["nextCursor"] == "3"
     tools = answers[1]["result"]["tools"]
     assert len(tools) == 3
@@ -168,7 +167,8 @@ def test_call_tool_is_offered_by_another_name_to_clients_that_reserve_it(tmp_pat
 
 def test_the_command_line_knows_every_output_schema() -> None:
     assert get_args(OutputSchema) == OUTPUT_SCHEMAS
-    assert (Listing().page_size, Listing().output_schema) == (1_000, OUTPUT_SCHEMAS[0])
+    usual = Visitor(Caller())
+    assert (usual.page_size, usual.output_schema) == (1_000, OUTPUT_SCHEMAS[0])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
