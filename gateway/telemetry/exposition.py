@@ -171,9 +171,7 @@ class _Families(Collector):
         }
         yield InfoMetricFamily("finport", "The gateway that serves.", about)
         yield from _of_calls(calls)
-        lag = Quantiles()
-        for (bucket,), (count,) in self.gauges["lag"]:
-            lag.merge(Quantiles({int(bucket): int(count)}))
+        lag = Quantiles({int(bucket): int(n) for (bucket,), (n,) in self.gauges["lag"]})
         # No sum and no count: these may not fall, and a worker's lag is dropped when it ends.
         text = "How late timers of the event loop have fired since its start."
         lags = SummaryMetricFamily("finport_loop_lag_seconds", text)

@@ -11,6 +11,7 @@ import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ class Metrics:
         if folder is None:
             yield metrics
             return
-        await to_thread.run_sync(metrics._reports.make_room)
+        await to_thread.run_sync(partial(folder.mkdir, 0o700, parents=True, exist_ok=True))
         writer = asyncio.create_task(metrics._write_often())
         try:
             yield metrics
@@ -211,7 +212,7 @@ class Metrics:
         )
 
     async def _know_others(self) -> None:
-        if self._reports.has_folder and time.monotonic() >= self._known_until:
+        if time.monotonic() >= self._known_until:
             with anyio.move_on_after(LOOK_S):
                 await to_thread.run_sync(self._look, limiter=self._looks, abandon_on_cancel=True)
 
@@ -239,55 +240,57 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
     answers = gateway.answers
     hosts, tiers, workers = answers.hosts.state(), answers.state(), answers.workers()
     tiers.pop("recording", None)
-    started = workers.pop("started", 0)
+    faults = ("refused", "failed", "left_out")
+    breakers = ("closed", "half_open", "open")
     counters: Figures = {
         "finport_host_breaker_opened_total": _by(hosts, "breaker_opened"),
-        "finport_cache_faults_total": [
-            ([tier, kind], [state[kind]])
-            for tier, state in tiers.items()
-            for kind in ("refused", "failed", "left_out")
-            if kind in state
-        ],
-        "finport_akshare_workers_started_total": [([], [started])],
+        "finport_cache_faults_total": _rows(
+            {
+                (tier, kind): n
+                for tier, state in tiers.items()
+                for kind, n in state.items()
+                if kind in faults
+            }
+        ),
+        "finport_akshare_workers_started_total": _rows({(): workers.pop("started", 0)}),
     }
-    shapes = answers.shapes
-    if shapes is not None:
-        counters["finport_shape_changes_total"] = [
-            ([tool, kind], [count]) for (tool, kind), count in shapes.changes.items()
-        ]
-        counters["finport_shape_answers_total"] = [
-            ([outcome], [count]) for outcome, count in shapes.answers.items()
-        ]
-        counters["finport_shape_notices_total"] = [
-            ([outcome], [count]) for outcome, count in shapes.notices.outcomes.items()
-        ]
-    store = answers.store
-    if store is not None:
-        counters["finport_redis_failures_total"] = [
-            ([kind], [count]) for kind, count in store.failures.items()
-        ]
+    if (shapes := answers.shapes) is not None:
+        counters["finport_shape_changes_total"] = _rows(shapes.changes)
+        counters["finport_shape_answers_total"] = _rows(shapes.answers)
+        counters["finport_shape_notices_total"] = _rows(shapes.notices.outcomes)
+    troubles: dict[tuple[()], float] = {}
+    if (store := answers.store) is not None:
+        counters["finport_redis_failures_total"] = _rows(store.failures)
+        troubles = {(): int(store.trouble is not None)}
     gauges: Figures = {
-        "finport_redis_trouble": [] if store is None else [([], [int(store.trouble is not None)])],
-        "finport_workers": [([], [1])],
-        "finport_pending_calls": [([], [answers.pending])],
-        "finport_flights": [([], [answers.under_way])],
+        "finport_redis_trouble": _rows(troubles),
+        "finport_workers": _rows({(): 1}),
+        "finport_pending_calls": _rows({(): answers.pending}),
+        "finport_flights": _rows({(): answers.under_way}),
         "finport_host_in_flight": _by(hosts, "in_flight"),
         "finport_host_waiting": _by(hosts, "waiting"),
         "finport_host_retry_tokens": _by(hosts, "retry_tokens"),
-        "finport_host_breaker_state": [
-            ([host, known], [int(state["breaker"] == known)])
-            for host, state in hosts.items()
-            for known in ("closed", "half_open", "open")
-        ],
-        "finport_akshare_workers": [([state], [count]) for state, count in workers.items()],
+        "finport_host_breaker_state": _rows(
+            {
+                (host, known): int(state["breaker"] == known)
+                for host, state in hosts.items()
+                for known in breakers
+            }
+        ),
+        "finport_akshare_workers": _rows(workers),
         "finport_cache_entries": _by(tiers, "entries"),
         "finport_cache_bytes": _by(tiers, "bytes"),
         "finport_cache_queued": _by(tiers, "queued"),
-        "finport_resident_bytes": [([], [rss_bytes()])],
-        "lag": [([str(bucket)], [count]) for bucket, count in vitals.lag_ms.buckets.items()],
+        "finport_resident_bytes": _rows({(): rss_bytes()}),
+        "lag": _rows({str(bucket): count for bucket, count in vitals.lag_ms.buckets.items()}),
     }
     return counters, gauges
 
 
+def _rows(numbers: Mapping[Any, float]) -> list[Series]:
+    """Rows of one number, by their label or tuple of labels."""
+    return [([k] if isinstance(k, str) else [*k], [n]) for k, n in numbers.items()]
+
+
 def _by(states: Mapping[str, Mapping[str, float]], name: str) -> list[Series]:
-    return [([label], [state[name]]) for label, state in states.items() if name in state]
+    return _rows({label: state[name] for label, state in states.items() if name in state})

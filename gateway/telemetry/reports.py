@@ -76,21 +76,10 @@ class Reports:
     """The reports of a run. Without a folder there are no others. Its methods block."""
 
     def __init__(self, folder: Path | None, index: int) -> None:
-        self._file = folder and folder / f"worker-{index}-{os.getpid()}.json"
+        # The time is part of the name: an earlier process may have had this id.
+        name = f"worker-{index}-{os.getpid()}-{time.time_ns()}.json"
+        self._file = folder and folder / name
         self._is_written = True
-
-    @property
-    def has_folder(self) -> bool:
-        return self._file is not None
-
-    def make_room(self) -> None:
-        """Rename the report of an earlier process of this index and id, to keep it. Raises
-        `OSError`.
-        """
-        if self._file is not None:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self._file.exists():
-                self._file.rename(self._file.with_stem(f"{self._file.stem}-{time.time_ns()}"))
 
     def write(self, report: WorkerReport) -> None:
         """Replace this process's report. A failure is logged once."""
