@@ -19,14 +19,7 @@ from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.budget import BudgetFields
 from gateway.api.models import Answer, Failure, ResultsPage, ToolFilter, ToolManifest, ToolsPage
 from gateway.api.requests import read_body
-from gateway.api.responses import (
-    Query,
-    answer,
-    listing,
-    parsed,
-    parsed_text,
-    problem,
-)
+from gateway.api.responses import Query, answer, listing, parsed, parsed_text, problem
 from gateway.api.route import CALLER, JSON, Shape, routed
 from gateway.api.sending import LONG, connection_of
 from gateway.api.table_forms import ARROW, CSV, table_answer, table_form, table_page
@@ -38,12 +31,7 @@ from gateway.grant import Grant
 from gateway.pipeline.bind import unknown_tool
 from gateway.search.finder import ToolFinder
 from gateway.tables import rows
-from manifests import (
-    Catalog,
-    Manifest,
-    Selection,
-    SelectionError,
-)
+from manifests import Catalog, Manifest, Selection, SelectionError
 from manifests.export import EXPORT_FORMATS, ExportFormat, export
 
 _FORMATS: dict[str, ExportFormat] = {f: f for f in EXPORT_FORMATS if f != "fintoolbench"}

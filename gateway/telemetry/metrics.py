@@ -180,14 +180,10 @@ class Metrics:
         """The health of all workers (`together`). That of the others is what they last wrote or, if
         the folder can't be read in time, what was read before.
         """
-        await self._know_others()
+        if time.monotonic() >= self._known_until:
+            with anyio.move_on_after(LOOK_S):
+                await to_thread.run_sync(self._look, limiter=self._looks, abandon_on_cancel=True)
         return together([*self._known, self._report()])
-
-    async def any_failed(self) -> bool:
-        """Whether this worker or another can no longer answer anything."""
-        await self._know_others()
-        others = (report.failed and report.serves for report in self._known)
-        return self._gateway.answers.failed or any(others)
 
     def _report(self, *, has_ended: bool = False) -> WorkerReport:
         gateway, vitals, answers = self._gateway, self._vitals.result(), self._gateway.answers
@@ -210,11 +206,6 @@ class Metrics:
             counters=counters | self._calls.figures(),
             gauges={} if has_ended else gauges,
         )
-
-    async def _know_others(self) -> None:
-        if time.monotonic() >= self._known_until:
-            with anyio.move_on_after(LOOK_S):
-                await to_thread.run_sync(self._look, limiter=self._looks, abandon_on_cancel=True)
 
     def _look(self) -> None:
         self._known = self._reports.others()

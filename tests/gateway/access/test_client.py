@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import time
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
@@ -204,17 +203,6 @@ async def test_those_who_wait_come_before_those_who_do_not() -> None:
     now[0] += 0.02
     await asyncio.wait_for(asyncio.gather(*waits), PATIENCE_S)
     assert client.waiting == 0
-
-
-@pytest.mark.anyio
-async def test_waiting_keeps_to_the_rate() -> None:
-    client = Client(entry_of(per_second=50))
-    started = time.monotonic()
-    for _ in range(50):
-        client.begin()
-    await asyncio.gather(*(client.wait_for_slot() for _ in range(5)))
-    assert time.monotonic() - started >= 0.09
-    assert (client.waiting, client.in_flight) == (0, 55)
 
 
 @pytest.mark.anyio

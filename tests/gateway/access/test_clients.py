@@ -50,12 +50,6 @@ def put(file: Path, text: bytes) -> None:
     part.replace(file)
 
 
-def test_without_any_key_none_is_needed(tmp_path: Path) -> None:
-    assert not Clients(settings(tmp_path)).required
-    with pytest.raises(RequestRejected):
-        Clients(settings(tmp_path)).authenticate("x")
-
-
 def test_a_key_that_was_made_opens_and_one_that_was_revoked_does_not(
     tmp_path: Path, catalog: Catalog
 ) -> None:
@@ -224,16 +218,6 @@ async def test_a_file_that_is_spoilt_while_it_is_served_changes_nothing(
         put(own.clients_file, good)
         await until(lambda: bool(list(known)))
     assert PLANTED not in caplog.text
-
-
-@pytest.mark.anyio
-async def test_a_file_that_can_t_be_read_opens_no_gateway(tmp_path: Path) -> None:
-    own = settings(tmp_path)
-    own.clients_file.parent.mkdir()
-    own.clients_file.write_bytes(b"{")
-    with pytest.raises(SettingsError, match="Invalid JSON"):
-        async with Clients.open(own):
-            pass
 
 
 def test_no_key_stands_in_a_repr_an_error_or_the_file(

@@ -124,15 +124,6 @@ def test_one_id_stands_for_one_key(file: Path) -> None:
         keys.read(file)
 
 
-def test_a_folder_in_the_file_s_place_is_named(file: Path) -> None:
-    file.mkdir(parents=True)
-    for use in (lambda: keys.read(file), lambda: keys.add(file, "bob")):
-        with pytest.raises(
-            SettingsError, match=r"clients file .* can't be read: it is not a regular file"
-        ):
-            use()
-
-
 def test_a_full_disk_loses_no_key(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys.add(file, "bob")
     before = file.read_bytes()

@@ -42,6 +42,17 @@ async def clients(redis: RedisServer, folder: Path) -> AsyncIterator[Clients]:
         yield opened
 
 
+@asynccontextmanager
+async def two(folder: Path) -> AsyncIterator[tuple[RedisServer, Clients, Clients]]:
+    """The clients of two hosts, `a` and `b`, which share a Redis."""
+    async with (
+        redis_server(folder) as redis,
+        clients(redis, folder / "a") as a,
+        clients(redis, folder / "b") as b,
+    ):
+        yield redis, a, b
+
+
 def may_call(clients: Clients, key: str) -> bool:
     try:
         clients.authenticate(key)
@@ -65,11 +76,7 @@ def finport(redis: RedisServer, folder: Path, *words: str) -> subprocess.Complet
 
 
 async def test_a_key_made_on_one_host_is_known_and_revoked_on_all(tmp_path: Path) -> None:
-    async with (
-        redis_server(tmp_path) as redis,
-        clients(redis, tmp_path / "a") as a,
-        clients(redis, tmp_path / "b") as b,
-    ):
+    async with two(tmp_path) as (redis, a, b):
         assert not b.required
         made = await asyncio.to_thread(finport, redis, tmp_path / "a", "add", "desk", "--json")
         key = json.loads(made.stdout)["key"]
@@ -83,11 +90,7 @@ async def test_a_key_made_on_one_host_is_known_and_revoked_on_all(tmp_path: Path
 
 
 async def test_an_emptied_redis_brings_no_revoked_key_back(tmp_path: Path) -> None:
-    async with (
-        redis_server(tmp_path) as redis,
-        clients(redis, tmp_path / "a") as a,
-        clients(redis, tmp_path / "b") as b,
-    ):
+    async with two(tmp_path) as (redis, a, b):
         key, entry = keys.add(tmp_path / "a" / "clients.json", "desk")
         await until(lambda: may_call(b, key))
         keys.revoke(tmp_path / "a" / "clients.json", entry.id)
@@ -129,11 +132,7 @@ async def test_redis_holds_no_key_and_takes_no_entry_that_is_none(tmp_path: Path
 
 
 async def test_what_changed_while_redis_was_away_is_told_when_it_is_back(tmp_path: Path) -> None:
-    async with (
-        redis_server(tmp_path) as redis,
-        clients(redis, tmp_path / "a") as a,
-        clients(redis, tmp_path / "b") as b,
-    ):
+    async with two(tmp_path) as (redis, a, b):
         key, entry = keys.add(tmp_path / "a" / "clients.json", "desk")
         await until(lambda: may_call(b, key))
         redis.pause()
@@ -169,11 +168,7 @@ async def test_one_key_more_is_no_work_for_all_the_others(
 
         monkeypatch.setattr(owner, name, counted)
 
-    async with (
-        redis_server(tmp_path) as redis,
-        clients(redis, tmp_path / "a") as a,
-        clients(redis, tmp_path / "b") as b,
-    ):
+    async with two(tmp_path) as (redis, a, b):
         await until(lambda: len(list(b)) == number)
         count(keys, "is_name")
         count(Client, "change")

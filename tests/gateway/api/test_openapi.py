@@ -13,11 +13,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
-from adapters.simulator import Faults
 from manifests import Catalog, Selection
 from manifests.export import ExportFormat, export
 from tests.support.commands import serving
-from tests.support.gateways import HIST, ServedGateway, open_served_gateway
+from tests.support.gateways import HIST, ServedGateway, open_served_gateway, play
 from tests.support.mcp_messages import META, request
 
 
@@ -216,7 +215,7 @@ async def test_errors_of_upstreams_are_described_as_well(served: ServedGateway) 
     rates = {"busy": 503, "key_refused": 401, "html": 200, "empty": 200, "quota_exhausted": 429}
     seen = set()
     for number, kind in enumerate(rates):
-        object.__setattr__(served.local.simulator, "faults", Faults(rates={kind: 1.0}))  # type: ignore[dict-item]
+        play(served.local, rates={kind: 1.0})
         url = f"{served.url}/v1/tools/get_coin?timeout_s=60"
         async with served.client.post(url, json={"uuid": f"c{number}"}) as got:
             said.check("/v1/tools/{name}", "POST", got.status, got.headers, await got.read())
