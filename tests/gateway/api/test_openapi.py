@@ -13,6 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
+from gateway import ErrorCode
 from manifests import Catalog, Selection
 from manifests.export import ExportFormat, export
 from tests.support.commands import serving
@@ -204,8 +205,12 @@ async def test_every_route_answers_as_it_is_described(served: ServedGateway) -> 
         )
         data = data and gzip.compress(data)
         async with served.client.request(method, url, data=data, headers=zipped) as got:
-            assert got.status == status, (method, target, await got.text())
-            said.check(path, method, got.status, got.headers, await got.read())
+            text = await got.text()
+            assert got.status == status, (method, target, text)
+            said.check(path, method, got.status, got.headers, text.encode())
+            assert "Traceback" not in text
+            if status >= 400 and path != "/mcp":
+                assert ErrorCode(json.loads(text)["error"]["code"]).http_status == status
     assert {path for path, *_ in ASKED} == said.document["paths"].keys()
 
 

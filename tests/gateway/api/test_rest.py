@@ -1,7 +1,6 @@
 """The REST API, over a real socket."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from importlib.metadata import version
 from io import BytesIO
@@ -107,40 +106,21 @@ async def test_the_query_asks_for_rows_and_a_deadline(served: ServedGateway) -> 
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "code"),
     [
-        ("POST", "/v1/tools/nothing", b"{}", 404, "unknown_tool"),
-        ("POST", "/v1/tools/get_qhkc_index", b"{}", 410, "unavailable"),
-        ("POST", "/v1/tools/get_coin", b"{}", 422, "invalid_arguments"),
         ("POST", "/v1/tools/get_coin", b"", 422, "invalid_arguments"),
+        ("POST", "/v1/tools/get_coin", DEEP, 422, "invalid_arguments"),
         ("POST", "/v1/tools/get_coin", b"{'a'}", 400, "invalid_request"),
-        ("POST", "/v1/tools/get_coin", b"[1]", 400, "invalid_request"),
-        ("POST", "/v1/tools/get_coin", b"[" * 100_000, 400, "invalid_request"),
-        ("POST", "/v1/tools/get_coin", b" " * (2**20 + 1), 413, "too_large"),
-        ("POST", "/v1/tools/get_coin?rows=1", b"{}", 400, "invalid_request"),
-        ("PUT", "/v1/tools/get_coin", b"{}", 405, "method_not_allowed"),
-        ("DELETE", "/v1/tools/get_coin", b"", 405, "method_not_allowed"),
-        ("GET", "/v1/tools/nothing", b"", 404, "unknown_tool"),
-        ("GET", "/v1/tools?domain=stocks", b"", 400, "invalid_request"),
-        ("GET", "/v1/tools?limit=0", b"", 400, "invalid_request"),
-        ("GET", "/v1/results/0123", b"", 404, "not_found"),
-        ("GET", "/nowhere", b"", 404, "not_found"),
         ("POST", "/v1/tools", b"{}", 405, "method_not_allowed"),
         ("POST", "/healthz", b"{}", 405, "method_not_allowed"),
-        ("POST", "/v1/tools/get_coin", DEEP, 422, "invalid_arguments"),
     ],
 )
 async def test_bad_requests_get_a_typed_json_error(
     served: ServedGateway, method: str, path: str, body: bytes, status: int, code: str
 ) -> None:
+    """Others: what is described of each route, and ways into a gateway that must fail."""
     async with served.client.request(method, served.url + path, data=BytesIO(body)) as response:
-        assert response.status == status
-        assert response.content_type == "application/json"
-        text = await response.text()
-    envelope = json.loads(text)
-    assert envelope["ok"] is False
-    error = envelope["error"]
-    assert error["code"] == code
+        error = (await response.json())["error"]
+    assert (response.status, error["code"]) == (status, code)
     assert set(error) == {"code", "message", "fault", "retryable", "retry_after_s", "details"}
-    assert "Traceback" not in text
     if status == 405:
         assert response.headers["Allow"].startswith("GET, HEAD")
 

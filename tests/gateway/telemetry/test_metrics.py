@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,12 @@ from hypothesis import strategies as st
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
-from pydantic import SecretStr
 
 from adapters.rapidapi.keys import Key
 from adapters.simulator import Fault, SimulatedUpstream
 from cache import CacheControl
 from cache.entry import View
-from gateway import CallContext, Gateway, GatewaySettings
+from gateway import CallContext, Gateway
 from gateway.context import DEFAULT_CONTEXT
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
@@ -39,7 +38,7 @@ from gateway.telemetry.metrics import CallMetrics, Metrics
 from gateway.telemetry.reports import WorkerReport
 from gateway.telemetry.vitals import PERIOD_S, Vitals
 from manifests import Catalog
-from tests.support.gateways import PLANTED_KEY
+from tests.support.gateways import PLANTED_KEY, open_local_gateway
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -72,21 +71,12 @@ async def open_scraped(
     name_of: Callable[[str], str | None] = lambda _: None,
     **settings: Any,
 ) -> AsyncIterator[Scraped]:
-    async with AsyncExitStack() as parts:
-        simulator = await parts.enter_async_context(SimulatedUpstream.open(catalog))
-        given = {"retries": 0, "rapidapi_keys": (SecretStr(PLANTED_KEY),), **settings}
-        chosen = GatewaySettings(
-            cache_dir=tmp_path / "cache",
-            rapidapi_base_url=simulator.base_url,
-            akshare_base_url=simulator.base_url,
-            **given,
-        )
-        calls = CallMetrics(name_of)
-        opened = Gateway.open(chosen, catalog=catalog, observers=(calls,))
-        gateway = await parts.enter_async_context(opened)
-        vitals = await parts.enter_async_context(Vitals.watch())
-        metrics = await parts.enter_async_context(Metrics.open(gateway, vitals, calls, folder, 0))
-        yield Scraped(gateway, simulator, metrics)
+    calls = CallMetrics(name_of)
+    opened = open_local_gateway(catalog, tmp_path, **{"retries": 0, **settings})
+    async with opened as local, Vitals.watch() as vitals:
+        with local.gateway.observed(calls):
+            async with Metrics.open(local.gateway, vitals, calls, folder, 0) as metrics:
+                yield Scraped(local.gateway, local.simulator, metrics)
 
 
 @pytest.fixture

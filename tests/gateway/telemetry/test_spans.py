@@ -21,14 +21,13 @@ from opentelemetry.sdk.trace.export import (
 )
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
-from pydantic import SecretStr
 
 from adapters.simulator import Fault, SimulatedUpstream
 from gateway import CallContext, Gateway, GatewaySettings
 from gateway.settings import SettingsError
 from gateway.telemetry.spans import ToolSpans
 from manifests import Catalog
-from tests.support.gateways import PLANTED_KEY
+from tests.support.gateways import PLANTED_KEY, open_local_gateway
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -41,18 +40,12 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 async def open_gateway(
     catalog: Catalog, folder: Path, processor: SpanProcessor
 ) -> AsyncIterator[tuple[Gateway, SimulatedUpstream]]:
-    async with AsyncExitStack() as parts:
-        simulator = await parts.enter_async_context(SimulatedUpstream.open(catalog))
-        settings = GatewaySettings(
-            cache_dir=folder / "cache",
-            rapidapi_keys=(SecretStr(PLANTED_KEY),),
-            rapidapi_base_url=simulator.base_url,
-            akshare_base_url=simulator.base_url,
-            retries=1,
-        )
-        spans = await parts.enter_async_context(ToolSpans.open(settings, processor))
-        opened = Gateway.open(settings, catalog=catalog, observers=(spans,))
-        yield await parts.enter_async_context(opened), simulator
+    async with (
+        open_local_gateway(catalog, folder, retries=1) as local,
+        ToolSpans.open(local.settings, processor) as spans,
+    ):
+        with local.gateway.observed(spans):
+            yield local.gateway, local.simulator
 
 
 @pytest.fixture
