@@ -26,44 +26,13 @@ PASSED = {
     *("server-sse-polling", "server-sse-multiple-streams"),
 }
 
-LOGGING = "no method is named 'logging/setLevel'"
-COMPLETIONS = "no method is named 'completion/complete'"
-PROMPTS = "no method is named 'prompts/"
-RESOURCES = "no method is named 'resources/"
-SAMPLE = "Unknown tool: test_"
-
-FAILED = {
-    # What a server may offer, and this one does not say it does.
-    "logging-set-level": LOGGING,
-    "completion-complete": COMPLETIONS,
-    **dict.fromkeys(
-        (
-            *("resources-list", "resources-read-text", "resources-read-binary"),
-            *("resources-templates-read", "resources-subscribe", "resources-unsubscribe"),
-        ),
-        RESOURCES,
-    ),
-    **dict.fromkeys(
-        (
-            *("prompts-list", "prompts-get-simple", "prompts-get-with-args"),
-            *("prompts-get-embedded-resource", "prompts-get-with-image"),
-        ),
-        PROMPTS,
-    ),
-    # What calls a sample tool that the suite expects of the server under test.
-    **dict.fromkeys(
-        (
-            *("tools-call-simple-text", "tools-call-image", "tools-call-audio"),
-            *("tools-call-embedded-resource", "tools-call-mixed-content", "tools-call-error"),
-            *("tools-call-with-progress", "tools-call-sampling", "tools-call-elicitation"),
-            *("elicitation-sep1034-defaults", "elicitation-sep1330-enums"),
-        ),
-        SAMPLE,
-    ),
-    "tools-call-with-logging": LOGGING,
-    "json-schema-2020-12": "Tool 'json_schema_2020_12_tool' not found",
-}
-"""Scenarios that can't pass, with what the suite is told there; nothing else is wrong in them."""
+FAILED = re.compile(
+    "no method is named '(logging/setLevel|completion/complete|prompts/|resources/)"
+    "|Unknown tool: test_|Tool 'json_schema_2020_12_tool' not found"
+)
+"""What the suite is told in scenarios that can't pass: of what a server may offer, and this one
+does not say it does, and of sample tools that the suite expects. Nothing else is wrong in them.
+"""
 
 
 def command(package: str, name: str) -> list[str]:
@@ -114,9 +83,8 @@ async def test_every_server_scenario_that_can_pass_does(
     ended = await run(whole, tmp_path)
     found = outcomes(tmp_path)
     assert {name for name, failure in found.items() if not failure} == PASSED, ended.output
-    assert found.keys() == PASSED | FAILED.keys()
-    for name, reason in FAILED.items():
-        assert reason in found[name], name
+    for name in found.keys() - PASSED:
+        assert FAILED.search(found[name]), name
 
 
 async def test_a_list_of_all_tools_conforms_as_well(served: ServedGateway, tmp_path: Path) -> None:
