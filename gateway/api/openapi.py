@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable
 from functools import cache, cached_property
 from importlib.metadata import version
-from itertools import islice
 from typing import Any
 
 import orjson
@@ -147,11 +146,11 @@ class _Description:
 
     async def text(self, server: str, tools: list[Manifest]) -> bytes:
         """Return, as JSON, the description with a path for each of `tools`."""
-        missing = (m for m in tools if m.name not in self._operations)
-        while some := tuple(islice(missing, AT_ONCE)):
-            for manifest in some:
-                self._operations[manifest.name] = orjson.dumps(self._tool(manifest))
-            await asyncio.sleep(0)
+        missing = [manifest for manifest in tools if manifest.name not in self._operations]
+        for number, manifest in enumerate(missing, 1):
+            self._operations[manifest.name] = orjson.dumps(self._tool(manifest))
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
         own = (
             b'"/v1/tools/%b":{"post":%b}' % (m.name.encode(), self._operations[m.name])
             for m in tools

@@ -25,6 +25,7 @@ from cache import Rule, rule_of
 from gateway.access.guard import ANYONE
 from gateway.api.models import TAGS, ToolFilter
 from gateway.api.reference import operations
+from gateway.api.responses import YEAR_S
 from gateway.api.route import CALLER
 from gateway.call import Gateway
 from gateway.pipeline.bind import printable
@@ -37,8 +38,6 @@ from manifests.export import arguments_schema
 
 PAGE = 50
 """Tools on one page of results."""
-
-YEAR_S = 31_536_000
 
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (

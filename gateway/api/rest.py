@@ -7,7 +7,6 @@ too.
 import asyncio
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
 from typing import TypeVar
 
 import orjson
@@ -248,11 +247,11 @@ class Rest:
     ) -> list[bytes]:
         """Return tools as JSON. Each is built once and cached: 0.6 KB for one, at most 8 MB."""
         made = self._exports.setdefault((format_, strict, tags), {})
-        missing = (tool for tool in tools if tool.name not in made)
-        while some := tuple(islice(missing, AT_ONCE)):
-            for tool in some:
-                made[tool.name] = orjson.dumps(export(tool, format_, strict=strict, tags=tags))
-            await asyncio.sleep(0)
+        missing = [tool for tool in tools if tool.name not in made]
+        for number, tool in enumerate(missing, 1):
+            made[tool.name] = orjson.dumps(export(tool, format_, strict=strict, tags=tags))
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
         return [made[tool.name] for tool in tools]
 
     async def _selected(

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from aiohttp import web
 
 from gateway.access.guard import Guard
-from gateway.api.front import Handler
-from gateway.api.route import CALLER
+from gateway.api.route import CALLER, Handler
 from gateway.telemetry.logs import ACCESS, LONG, shown_path
 from manifests import Catalog
 

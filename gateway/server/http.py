@@ -25,14 +25,14 @@ from anyio import to_thread
 from gateway.access.clients import Clients
 from gateway.access.guard import Guard
 from gateway.api.batch import Batch
-from gateway.api.front import Front, Handler
+from gateway.api.front import Front
 from gateway.api.health import HealthRoutes
 from gateway.api.mcp_http import McpHttp
 from gateway.api.openapi import OpenApi
 from gateway.api.origin import WellKnown
 from gateway.api.page import WebPage
 from gateway.api.rest import Rest
-from gateway.api.route import routes_of
+from gateway.api.route import Handler, routes_of
 from gateway.call import Gateway
 from gateway.search.finder import PER_MINUTE, ToolFinder, embedder_limits
 from gateway.server.access_log import AccessLog
