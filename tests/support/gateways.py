@@ -97,10 +97,19 @@ class ServedGateway:
     local: LocalGateway
     client: aiohttp.ClientSession
 
+    async def ask(
+        self, target: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """The status and the JSON of an answer, to a POST if there is a body; bytes are sent as
+        they are.
+        """
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        method, url = "GET" if data is None else "POST", self.url + target
+        async with self.client.request(method, url, data=data, headers=headers) as response:
+            return response.status, json.loads(await response.read())
+
     async def call(self, tool: str, arguments: object) -> tuple[int, dict[str, Any]]:
-        url = f"{self.url}/v1/tools/{tool}"
-        async with self.client.post(url, data=json.dumps(arguments)) as response:
-            return response.status, await response.json()
+        return await self.ask(f"/v1/tools/{tool}", arguments)
 
 
 def play(local: LocalGateway, **faults: Any) -> None:

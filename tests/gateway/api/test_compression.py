@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -32,9 +33,7 @@ FIELDS = {"form", "tokens", "of_tokens", "rows_shown", "columns_shown", "by"}
 async def ask(
     served: ServedGateway, query: dict[str, str], arguments: dict[str, str] = HIST
 ) -> tuple[int, dict[str, Any]]:
-    url = f"{served.url}/v1/tools/{TOOL}"
-    async with served.client.post(url, params=query, json=arguments) as got:
-        return got.status, await got.json()
+    return await served.ask(f"/v1/tools/{TOOL}?{urlencode(query)}", arguments)
 
 
 async def test_an_answer_is_shortened_to_what_the_question_needs(served: ServedGateway) -> None:
@@ -165,8 +164,7 @@ async def test_a_wrong_budget_has_the_same_code_wherever_it_is_set(
         (await result_of(served, TOOL, HIST, "?tools=all", _meta=meta))["error"],
     ]
     line = {"tool": TOOL, "arguments": HIST, **budget}
-    async with served.client.post(f"{served.url}/v1/calls", json=[line]) as got:
-        errors.append(json.loads(await got.text())["error"])
+    errors.append((await served.ask("/v1/calls", line))[1]["error"])
     assert [error["code"] for error in errors] == ["invalid_request"] * 3
     assert all(said in error["message"] for error in errors)
 

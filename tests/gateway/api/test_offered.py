@@ -19,9 +19,9 @@ WALLET = "generate_wallet"
 
 
 async def get(served: ServedGateway, target: str) -> Any:
-    async with served.client.get(served.url + target) as got:
-        assert got.status == 200, await got.text()
-        return await got.json()
+    status, answer = await served.ask(target)
+    assert status == 200, answer
+    return answer
 
 
 async def listed(served: ServedGateway, query: str) -> set[str]:
@@ -95,14 +95,12 @@ async def test_a_manifest_says_why_its_reader_may_not_call_the_tool(
 async def test_a_key_added_later_also_closes_the_descriptions_of_tools(
     served: ServedGateway, tmp_path: Path
 ) -> None:
-    url = f"{served.url}/openapi.json?tools=names:get_coin"
     assert await described(served, "?tools=names:get_coin") == {"get_coin"}
     key, _ = add(tmp_path / "clients.json", "late")
     status = 200
     async with asyncio.timeout(PATIENCE_S):
         while status == 200:
-            async with served.client.get(url) as got:
-                status = got.status
+            status, _ = await served.ask("/openapi.json?tools=names:get_coin")
             await asyncio.sleep(0.02)
     assert status == 401
     served.client.headers["Authorization"] = f"Bearer {key}"

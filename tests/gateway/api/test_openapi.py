@@ -52,9 +52,9 @@ class Described:
 
 
 async def described(served: ServedGateway, query: str = "") -> Described:
-    async with served.client.get(f"{served.url}/openapi.json{query}") as got:
-        assert got.status == 200
-        return Described(await got.json())
+    status, document = await served.ask(f"/openapi.json{query}")
+    assert status == 200
+    return Described(document)
 
 
 @pytest.fixture
@@ -270,13 +270,8 @@ async def test_schemas_are_the_exports_of_all_tools_that_can_be_called(
     assert len(callable_) == 752
     for query, strict in (("", False), ("?strict=true", True))[: 1 + (format_ == "openai")]:
         exports = [export(manifest, format_, strict=strict) for manifest in callable_]
-        assert await _schemas(served_whole, format_ + query) == json.loads(json.dumps(exports))
-
-
-async def _schemas(served: ServedGateway, target: str) -> list[dict[str, Any]]:
-    async with served.client.get(f"{served.url}/v1/schemas/{target}") as got:
-        tools: list[dict[str, Any]] = await got.json()
-        return tools
+        _, schemas = await served_whole.ask(f"/v1/schemas/{format_}{query}")
+        assert schemas == json.loads(json.dumps(exports))
 
 
 SCHEMATHESIS = """

@@ -2,7 +2,6 @@
 interface it came through. What is no call is neither.
 """
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -40,8 +39,7 @@ async def ask_rest(served: ServedGateway) -> None:
 
 async def ask_batch(served: ServedGateway) -> None:
     call = {"id": "one", "tool": "get_coin", "arguments": COIN}
-    async with served.client.post(f"{served.url}/v1/calls", data=json.dumps(call)) as answer:
-        refused = json.loads(await answer.text())
+    _, refused = await served.ask("/v1/calls", call)
     assert (refused["id"], refused["error"]["code"]) == ("one", "rate_limited")
 
 
@@ -116,14 +114,13 @@ async def test_each_message_of_an_array_counts_against_the_limits_of_a_client(
         for method in ("ping", "initialize", "tools/list"):
             params = {"protocolVersion": "2025-03-26"}
             message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-            url = f"{served.url}/mcp?tools=all"
-            async with served.client.post(url, json=[message] * 2) as answer:
-                codes = [one["error"]["data"]["code"] for one in await answer.json()]
+            _, answers = await served.ask("/mcp?tools=all", [message] * 2)
+            codes = [one["error"]["data"]["code"] for one in answers]
             assert codes == ["rate_limited"] * 2, method
-            async with served.client.post(url, json=message) as answer:
-                assert (answer.status == 200) == (method != "tools/list"), method
-            async with served.client.post(f"{served.url}/mcp", json=message) as answer:
-                assert answer.status == 200, "a handshake and the list of three tools are free"
+            status, _ = await served.ask("/mcp?tools=all", message)
+            assert (status == 200) == (method != "tools/list"), method
+            status, _ = await served.ask("/mcp", message)
+            assert status == 200, "a handshake and the list of three tools are free"
 
 
 async def test_to_read_about_a_tool_that_there_is_not_is_no_call(
@@ -133,10 +130,8 @@ async def test_to_read_about_a_tool_that_there_is_not_is_no_call(
         JsonLines.open(tmp_path / "calls.jsonl") as trace,
         open_served_gateway(catalog, tmp_path, trace=trace) as served,
     ):
-        async with served.client.get(f"{served.url}/v1/tools/get_coinn") as answer:
-            assert answer.status == 404
-            error = (await answer.json())["error"]
-        assert error["code"] == "unknown_tool"
-        assert "get_coin" in error["details"]["nearest"]
+        status, answer = await served.ask("/v1/tools/get_coinn")
+        assert (status, answer["error"]["code"]) == (404, "unknown_tool")
+        assert "get_coin" in answer["error"]["details"]["nearest"]
         assert served.local.gateway.outcomes == {}
     assert (tmp_path / "calls.jsonl").read_bytes() == b""

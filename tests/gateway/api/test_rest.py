@@ -51,11 +51,9 @@ async def test_a_directive_that_means_nothing_is_refused(
     served: ServedGateway, header: str, told: str
 ) -> None:
     for path in ("/v1/tools/get_coin", "/v1/calls"):
-        head = {"Cache-Control": header}
-        async with served.client.post(f"{served.url}{path}", data=b"{}", headers=head) as got:
-            error = (await got.json())["error"]
-            assert (got.status, error["code"]) == (400, "invalid_request")
-            assert told in error["message"]
+        status, answer = await served.ask(path, {}, {"Cache-Control": header})
+        assert (status, answer["error"]["code"]) == (400, "invalid_request")
+        assert told in answer["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -67,9 +65,7 @@ async def test_a_directive_that_means_nothing_is_refused(
 )
 async def test_what_clients_and_proxies_send_is_taken(served: ServedGateway, header: str) -> None:
     head = {"Cache-Control": header, "Pragma": "no-cache"}
-    url = f"{served.url}/v1/tools/get_coin"
-    async with served.client.post(url, data=b'{"uuid":"x"}', headers=head) as got:
-        assert got.status == 200
+    assert (await served.ask("/v1/tools/get_coin", {"uuid": "x"}, head))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -84,9 +80,9 @@ async def test_what_clients_and_proxies_send_is_taken(served: ServedGateway, hea
 async def test_a_query_that_is_wrong_is_told_what_would_be_right(
     served: ServedGateway, query: str, told: str
 ) -> None:
-    async with served.client.get(f"{served.url}/v1/tools?{query}") as got:
-        assert got.status == 400
-        message = (await got.json())["error"]["message"]
+    status, answer = await served.ask(f"/v1/tools?{query}")
+    message = answer["error"]["message"]
+    assert status == 400
     assert message.startswith(told)
     assert ("it takes" in message) == ("it takes" in told)
 
@@ -94,9 +90,7 @@ async def test_a_query_that_is_wrong_is_told_what_would_be_right(
 async def test_the_query_asks_for_rows_and_a_deadline(served: ServedGateway) -> None:
     _, envelope = await served.call("stock_zh_a_hist?max_rows=2&timeout_s=60", HIST)
     assert (len(envelope["data"]), envelope["truncated"]) == (2, True)
-    url = f"{served.url}/v1/results/{envelope['handle']}?offset=21&limit=10"
-    async with served.client.get(url) as response:
-        page = await response.json()
+    _, page = await served.ask(f"/v1/results/{envelope['handle']}?offset=21&limit=10")
     assert (page["rows"], page["offset"], len(page["data"])) == (23, 21, 2)
     _, late = await served.call("get_coin?timeout_s=0.000001", {"uuid": "x"})
     assert (late["error"]["code"], late["error"]["fault"]) == ("timeout", "agent")
@@ -150,21 +144,17 @@ async def test_the_catalogue_is_listed_in_pages(served: ServedGateway, catalog: 
     names: list[str] = []
     cursor: str | None = "0"
     while cursor is not None:
-        url = f"{served.url}/v1/tools?limit=300&cursor={cursor}"
-        async with served.client.get(url) as response:
-            page = await response.json()
+        _, page = await served.ask(f"/v1/tools?limit=300&cursor={cursor}")
         names += [tool["name"] for tool in page["tools"]]
         cursor = page["next_cursor"]
     assert page["total"] == len(names)
     assert set(names) == granted
-    async with served.client.get(f"{served.url}/v1/tools?domain=esg") as response:
-        found = await response.json()
+    _, found = await served.ask("/v1/tools?domain=esg")
     assert [tool["name"] for tool in found["tools"]] == ["index_eri"]
 
 
 async def test_a_manifest_is_shown_with_a_sample_call_that_works(served: ServedGateway) -> None:
-    async with served.client.get(f"{served.url}/v1/tools/get_coin") as response:
-        manifest: dict[str, Any] = await response.json()
+    _, manifest = await served.ask("/v1/tools/get_coin")
     assert manifest["source"] == "rapidapi"
     assert manifest["binding"]["path"] == "/coin/{uuid}"
     status, _ = await served.call("get_coin", manifest["sample"])
@@ -175,8 +165,7 @@ async def test_health_counts_what_calls_ended_as(served: ServedGateway, catalog:
     await served.call("get_coin", {"uuid": "x"})
     await served.call("get_coin", {"uuid": "x"})
     await served.call("get_coin", {})
-    async with served.client.get(f"{served.url}/healthz") as response:
-        health = await response.json()
+    _, health = await served.ask("/healthz")
     assert (health["status"], health["tools"]) == ("ok", len(catalog))
     assert health["calls"] == {"live": 1, "cached": 1, "invalid_arguments": 1}
     assert health["peak_rss_bytes"] > 0

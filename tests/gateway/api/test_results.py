@@ -37,18 +37,13 @@ CLIENTS: dict[str, dict[str, Any]] = {
 }
 
 
-async def rows(
-    served: ServedGateway, head: dict[str, str], handle: str
-) -> tuple[int, dict[str, Any]]:
-    url = f"{served.url}/v1/results/{handle}?offset=1&limit=2"
-    async with served.client.get(url, headers=head) as answer:
-        return answer.status, await answer.json()
+async def rows(served: ServedGateway, head: dict[str, str], handle: str) -> tuple[int, Any]:
+    return await served.ask(f"/v1/results/{handle}?offset=1&limit=2", None, head)
 
 
 async def shortened(served: ServedGateway, head: dict[str, str]) -> str:
-    url = f"{served.url}/v1/tools/{TOOL}?max_rows=2"
-    async with served.client.post(url, json=HIST, headers=head) as answer:
-        return str((await answer.json())["handle"])
+    _, answer = await served.ask(f"/v1/tools/{TOOL}?max_rows=2", HIST, head)
+    return str(answer["handle"])
 
 
 async def test_rows_are_for_who_may_use_the_tool_that_gave_them(
@@ -124,9 +119,7 @@ async def test_of_a_series_the_newest_rows_are_given_through_every_interface(
     assert (answer["rows"], answer["offset"], answer["shown"]) == (500, 490, TEXT)
 
     call = {"tool": RATES, "arguments": SINCE}
-    url = f"{served.url}/v1/calls?max_rows=10"
-    async with served.client.post(url, data=json.dumps(call)) as got:
-        in_batch = json.loads(await got.read())
+    _, in_batch = await served.ask("/v1/calls?max_rows=10", call)
     order = {"name": RATES, "arguments": SINCE, "max_rows": 10}
     told = await result_of(served, "call_tool", order)
     result = await served.local.gateway.call(RATES, SINCE, CallContext(max_rows=10))
@@ -264,9 +257,8 @@ async def test_a_model_is_given_no_more_than_500_rows_and_may_write_columns_as_t
     assert (await over_mcp(served, handle, {"rows": 5}))["details"]["allowed"][0] == "handle"
     page = await over_mcp(served, handle, {"limit": 1, "columns": "日期, 中国国债收益率2年"})
     assert page["columns"] == ["日期", "中国国债收益率2年"]
-    url = f"{served.url}/v1/results/{handle}?columns=日期,中国国债收益率2年&limit=1"
-    async with served.client.get(url) as got:
-        assert await got.json() == page
+    target = f"/v1/results/{handle}?columns=日期,中国国债收益率2年&limit=1"
+    assert await served.ask(target) == (200, page)
 
 
 async def test_over_mcp_too_rows_are_for_who_may_use_the_tool_and_within_its_limits(

@@ -249,11 +249,8 @@ SIMULATED = ("--upstream", "simulated")
     [
         ((*FINPORT, "call", "get_coin", "uuid=x", *SIMULATED), "threads"),
         ((*FINPORT, "call", "get_coin", "uuid=x", *SIMULATED), "memory"),
-        ((*FINPORT, "serve", "--port", "0", *SIMULATED), "threads"),
-        ((*FINPORT, "serve", "--port", "0", *SIMULATED), "memory"),
         ((*FINPORT, "serve", "--port", "0", "--workers", "2", *SIMULATED), "threads"),
         ((*FINPORT, "serve", "--port", "0", "--workers", "2", *SIMULATED), "processes"),
-        ((*FINBENCH, "run", "starter", "--episodes", "1", *SIMULATED), "threads"),
         ((*FINBENCH, "run", "starter", "--episodes", "1", *SIMULATED), "memory"),
     ],
 )
