@@ -29,7 +29,7 @@ from gateway.api.front import Front
 from gateway.api.health import HealthRoutes
 from gateway.api.mcp_http import McpHttp
 from gateway.api.openapi import OpenApi
-from gateway.api.origin import WellKnown
+from gateway.api.origin import well_known
 from gateway.api.page import WebPage
 from gateway.api.rest import Rest
 from gateway.api.route import Handler, routes_of
@@ -100,7 +100,7 @@ class Serving:
         openapi = OpenApi(gateway, routes, lambda: guard.needs_keys)
         page = WebPage(gateway, finder, openapi.document)
         routes = (*routes, *routes_of(openapi))
-        pages = (*page.routes(), *WellKnown(lambda: guard.needs_keys).routes())
+        pages = (*page.routes(), well_known(lambda: guard.needs_keys))
         self._front = Front(guard, self._connections.without_key, rest, mcp, routes, pages)
         self._front.application.on_response_prepare.append(self._tell)
 

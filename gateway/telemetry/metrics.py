@@ -6,6 +6,7 @@ catalogue, the settings, the clients file and the gateway itself, never from a c
 """
 
 import asyncio
+import logging
 import os
 import time
 from bisect import bisect_left
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import orjson
 from anyio import CapacityLimiter, to_thread
 
 from gateway.call import Gateway
@@ -35,10 +37,13 @@ from gateway.telemetry.exposition import (
     Series,
     exposed,
 )
-from gateway.telemetry.reports import Reports, WorkerReport, together
+from gateway.telemetry.reports import WorkerReport, read_others, together
 from gateway.telemetry.vitals import Vitals
 from gateway.upstreams.hosts import host_of
+from manifests.common.files import replaced_file
 from manifests.common.memory import rss_bytes
+
+log = logging.getLogger("finport")
 
 WRITE_S = 1.0
 """How often a worker writes its figures."""
@@ -137,7 +142,10 @@ class Metrics:
         self._calls = calls
         self._index = index
         self._started = time.monotonic()
-        self._reports = Reports(folder, index)
+        # The time is part of the name: an earlier process may have had this id.
+        name = f"worker-{index}-{os.getpid()}-{time.time_ns()}.json"
+        self._file = folder and folder / name
+        self._is_written = True
         self._known: list[WorkerReport] = []
         self._known_until = 0.0
         self._closing = asyncio.Event()
@@ -208,18 +216,31 @@ class Metrics:
         )
 
     def _look(self) -> None:
-        self._known = self._reports.others()
+        self._known = read_others(self._file) if self._file else []
         self._known_until = time.monotonic() + KNOWN_S
 
     async def _write_often(self) -> None:
         while not self._closing.is_set():
-            await to_thread.run_sync(self._reports.write, self._report())
+            await to_thread.run_sync(self._write, self._report())
             with anyio.move_on_after(WRITE_S):
                 await self._closing.wait()
-        await to_thread.run_sync(self._reports.write, self._report(has_ended=True))
+        await to_thread.run_sync(self._write, self._report(has_ended=True))
+
+    def _write(self, report: WorkerReport) -> None:
+        """Replace this process's report. A failure is logged once."""
+        assert self._file is not None  # noqa: S101 - there is a folder
+        try:
+            with replaced_file(self._file, synced=False) as file:  # the report ends with its run
+                file.write(orjson.dumps(report))
+        except OSError as error:
+            if self._is_written:
+                log.warning("metrics can't be shared: %s", error)
+            self._is_written = False
+        else:
+            self._is_written = True
 
     def _exposed(self, own: WorkerReport, format_: Format) -> bytes:
-        reports = [*self._reports.others(), own]
+        reports = [*(read_others(self._file) if self._file else ()), own]
         living = {report.pid: report for report in reports if report.is_alive}  # one for each id
         counters = (report.counters for report in reports)
         gauges = (report.gauges for report in living.values())
