@@ -27,11 +27,6 @@ pytestmark = pytest.mark.anyio
 HIST: dict[str, Any] = {"tool": "stock_zh_a_hist", "arguments": {"symbol": "600519"}}
 
 
-@pytest.fixture
-def kept_tables(tables: Path) -> Path:
-    return tables
-
-
 def coin(uuid: str, id_: object = None) -> dict[str, Any]:
     call = {"tool": "get_coin", "arguments": {"uuid": uuid}}
     return call if id_ is None else {"id": id_, **call}

@@ -22,11 +22,6 @@ HIST = {"symbol": "600519", "start_date": "20230101", "end_date": "20240630"}
 TOOL = "stock_zh_a_hist"
 
 
-@pytest.fixture
-def kept_tables(tables: Path) -> Path:
-    return tables
-
-
 FIELDS = {"form", "tokens", "of_tokens", "rows_shown", "columns_shown", "by"}
 
 

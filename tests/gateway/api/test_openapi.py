@@ -57,11 +57,6 @@ async def described(served: ServedGateway, query: str = "") -> Described:
     return Described(document)
 
 
-@pytest.fixture
-def kept_tables(tables: Path) -> Path:
-    return tables
-
-
 def every_schema(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from document["components"]["schemas"].values()
     for path in document["paths"].values():

@@ -19,6 +19,11 @@ pytestmark = pytest.mark.anyio
 DEEP = b'{"uuid":' + b"[" * 300 + b"]" * 300 + b"}"
 
 
+@pytest.fixture
+def kept_tables() -> None:
+    """Here it is asked upstream for tables, too."""
+
+
 async def test_a_call_answers_with_the_envelope(served: ServedGateway) -> None:
     status, first = await served.call("stock_zh_a_hist", HIST)
     _, second = await served.call("stock_zh_a_hist", HIST)

@@ -25,11 +25,6 @@ pytestmark = pytest.mark.anyio
 TOOL = "stock_zh_a_hist"
 
 
-@pytest.fixture
-def kept_tables(tables: Path) -> Path:
-    return tables
-
-
 CLIENTS: dict[str, dict[str, Any]] = {
     "all": {},
     "coins": {"tools": Selection.parse("names:get_coin")},

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -24,6 +23,7 @@ from gateway.server.supervisor import Plan, Supervisor, pause_after
 from tests.support.servers import (
     Server,
     answer,
+    asked,
     coin,
     environment,
     is_listening,
@@ -218,20 +218,14 @@ async def test_one_worker_says_how_all_are_doing(tmp_path: Path) -> None:
         async with asyncio.timeout(PATIENCE_S):
             while await _counted(served.url) != load.sent:
                 await asyncio.sleep(0.1)
-            health = await _health(served.url)
+            _, health = await asked(f"{served.url}/healthz")
             while health["workers"]["alive"] < 2 or sum(health["calls"].values()) != load.sent:
                 await asyncio.sleep(0.05)
-                health = await _health(served.url)
+                _, health = await asked(f"{served.url}/healthz")
         assert (health["status"], health["workers"]["wanted"]) == ("ok", 2)
         served.stdin.close()
         assert await served.ended() == (0, "")
         assert not os.access(folder, os.F_OK)
-
-
-async def _health(url: str) -> dict[str, Any]:
-    async with aiohttp.ClientSession() as client, client.get(f"{url}/healthz") as response:
-        said: dict[str, Any] = await response.json()
-        return said
 
 
 def metrics_folder(worker: int) -> str:

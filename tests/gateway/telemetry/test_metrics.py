@@ -393,12 +393,16 @@ async def test_how_workers_are_doing_is_said_of_all(
 
 
 async def test_workers_add_up_and_one_that_has_ended_leaves_its_counters(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Catalog,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("gateway.telemetry.reports.STALE_S", PATIENCE_S)
     folder = tmp_path / "run"
     write(folder, os.getppid(), time.time())
     write(folder, ended_process(), time.time(), calls=11)
+    (folder / "worker-1-none-of-ours.json").write_text('{"pid": 1}')
     async with open_scraped(catalog, tmp_path, folder) as scraped:
         await scraped.gateway.call(*COIN)
         families = await scraped.families()
@@ -410,17 +414,7 @@ async def test_workers_add_up_and_one_that_has_ended_leaves_its_counters(
         assert number(families, "finport_calls_total", *LIVE) == 1 + 5 + 11
         assert number(families, "finport_workers") == 1
         assert number(families, "finport_pending_calls") == 0
-
-
-async def test_a_file_that_is_none_of_ours_costs_no_scrape(
-    catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "worker-1-1.json").write_text('{"pid": 1}')
-    async with open_scraped(catalog, tmp_path, folder) as scraped:
-        assert number(await scraped.families(), "finport_workers") == 1
-    assert "worker-1-1.json can't be read" in caplog.text
+    assert "worker-1-none-of-ours.json can't be read" in caplog.text
 
 
 async def test_a_worker_leaves_its_counters_also_to_one_with_its_id(
