@@ -35,10 +35,10 @@ from gateway.api.requests import read_body
 from gateway.api.responses import (
     ReadyResponse,
     is_plain,
-    json_body,
     own_headers,
     parsed_text,
     problem,
+    whole_body,
 )
 from gateway.api.rest import CallQuery, selection
 from gateway.api.route import CALLER, JSON, routed
@@ -158,7 +158,7 @@ class McpHttp:
         except McpError as fault:
             # Before revision 2026-07-28 the status says only whether a request was read.
             status = _STATUS.get(fault.code, 200) if stateless or asked is None else 200
-            return json_body(request, fault.response(mcp.id_of(message)), status, {})
+            return whole_body(request, (fault.response(mcp.id_of(message)),), status, {})
         except RequestRejected as refusal:
             return refused(request, refusal.error, id_=mcp.id_of(message))
 
@@ -199,7 +199,7 @@ class McpHttp:
             connection_of(request).hold()
         if own is _NOT_STORED and is_plain(request, len(text)):
             return ReadyResponse((text,))
-        return json_body(request, text, 200, own)
+        return whole_body(request, (text,), 200, own)
 
     async def _streamed(
         self,
@@ -262,7 +262,7 @@ class McpHttp:
         answers = [text for task in tasks if (text := task.result()) is not None]
         if not answers:
             return web.Response(status=202)
-        return json_body(request, b"[%b]" % b",".join(answers), 200, _NOT_STORED)
+        return whole_body(request, (b"[%b]" % b",".join(answers),), 200, _NOT_STORED)
 
     def _take_note(self, message: object, headers: Mapping[str, str], caller: Caller) -> None:
         """Obey a notification that cancels a request; ignore all others."""

@@ -41,15 +41,11 @@ def origin_of(request: web.BaseRequest) -> str | None:
         return None  # the guard accepts such a Host where every name is allowed
     scheme = request.headers.get(_FORWARDED, "").lower()
     if scheme not in _SCHEMES:
-        if scheme or int(site[1] or 80) != _own_port(request):
+        own = request.get_extra_info("sockname")
+        if scheme or not isinstance(own, tuple) or int(site[1] or 80) != own[1]:
             return None
         scheme = "http"
     return f"{scheme}://{host}"
-
-
-def _own_port(request: web.BaseRequest) -> int | None:
-    name = request.get_extra_info("sockname")
-    return name[1] if isinstance(name, tuple) else None
 
 
 def well_known(needs_keys: Callable[[], bool]) -> web.RouteDef:

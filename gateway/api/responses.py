@@ -177,7 +177,7 @@ def problem(
     head[hdrs.CACHE_CONTROL] = "no-store"
     if said is None:
         said = orjson.dumps({"ok": False, "error": error.to_dict()})
-    return json_body(request, said, error.code.http_status, head)
+    return whole_body(request, (said,), error.code.http_status, head)
 
 
 def listing(
@@ -200,19 +200,12 @@ def listing(
     if request.method in ("GET", "HEAD") and tag in (t.strip() for t in asked.split(",")):
         headers.add(hdrs.VARY, hdrs.ACCEPT_ENCODING)
         return web.Response(status=304, headers=headers)
-    return json_body(request, text, 200, headers)
+    return whole_body(request, (text,), 200, headers)
 
 
 def json(request: web.BaseRequest, value: object, status: int = 200) -> web.StreamResponse:
     """Return a value that may not be stored."""
-    return json_body(request, orjson.dumps(value), status, {"Cache-Control": "no-store"})
-
-
-def json_body(
-    request: web.BaseRequest, text: bytes, status: int, headers: Mapping[str, str]
-) -> web.StreamResponse:
-    """Return JSON text, compressed if it is long and the client accepts that."""
-    return whole_body(request, (text,), status, headers)
+    return whole_body(request, (orjson.dumps(value),), status, {"Cache-Control": "no-store"})
 
 
 def whole_body(
@@ -222,9 +215,7 @@ def whole_body(
     headers: Mapping[str, str],
     content_type: str = "application/json",
 ) -> web.StreamResponse:
-    """Return a body, compressed as `CodedResponse` does it if it is long and the client accepts
-    that.
-    """
+    """Return a body, compressed if it is long and the client accepts that."""
     size = sum(map(len, parts))
     if size >= LONG:
         connection_of(request).hold()
