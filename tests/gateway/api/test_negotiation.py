@@ -147,9 +147,7 @@ PLAIN, OPEN = "text/plain; version=0.0.4", "application/openmetrics-text; versio
         (("application/openmetrics-text;q=0.4, text/plain;q=0.3, */*;q=0.5",), OPEN),
         (("application/openmetrics-text;q=0",), PLAIN),
         (("application/openmetrics-text;q=nonsense",), PLAIN),
-        (("application/openmetrics-text;version=0.0.1",), PLAIN),
-        (("application/openmetrics-text;version=2.0.0",), PLAIN),
-        (("application/openmetrics-text;version=0.0.1, text/plain;q=0.1",), PLAIN),
+        (("application/openmetrics-text;version=0.0.1, text/plain;q=0.1",), OPEN),
     ],
 )
 async def test_figures_come_in_the_format_that_is_asked_for(
