@@ -273,31 +273,28 @@ def _operation_id(route: Route) -> str:
 
 
 def _in_path(path: str) -> list[dict[str, Any]]:
-    names = re.findall(r"\{(\w+)", path)
     return [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "schema": {"type": "string", **_IN_PATH.get(name, {})},
-        }
-        for name in names
+        _parameter(name, "path", True, {"type": "string", **_IN_PATH.get(name, {})})
+        for name in re.findall(r"\{(\w+)", path)
     ]
 
 
 def _in_query(query: type[Query] | None) -> list[dict[str, Any]]:
-    if query is None:
-        return []
-    schema = query.model_json_schema()
+    schema = {"properties": {}} if query is None else query.model_json_schema()
+    required = schema.get("required", ())
     return [
-        {
-            "name": name,
-            "in": "query",
-            "required": name in schema.get("required", ()),
-            "schema": _not_null(property_) | (_selecting(property_) if name == "tools" else {}),
-        }
+        _parameter(
+            name,
+            "query",
+            name in required,
+            _not_null(property_) | (_selecting(property_) if name == "tools" else {}),
+        )
         for name, property_ in schema["properties"].items()
     ]
+
+
+def _parameter(name: str, place: str, required: bool, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": required, "schema": schema}
 
 
 def _selecting(schema: dict[str, Any]) -> dict[str, Any]:
