@@ -59,8 +59,6 @@ first call, and give up if it is refused.
 PROGRESS_S = 1.0
 """Seconds after which a call counts as long, and seconds between two of its notifications."""
 
-_WAITING = "waiting for the tool's answer"
-
 TOOLS_STAY_MS = 300_000
 """Milliseconds for which a client may cache a list of tools."""
 
@@ -239,7 +237,8 @@ async def progress_while(
     """
     waited_s = PROGRESS_S
     while not answering.done():
-        params = {"progressToken": token, "progress": waited_s, "message": _WAITING}
+        said = "waiting for the tool's answer"
+        params = {"progressToken": token, "progress": waited_s, "message": said}
         yield orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
         await asyncio.wait({answering}, timeout=PROGRESS_S)
         waited_s += PROGRESS_S

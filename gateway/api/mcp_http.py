@@ -67,15 +67,6 @@ SESSION = "Mcp-Session-Id"
 METHOD = "Mcp-Method"
 NAME = "Mcp-Name"
 
-_STATUS = {
-    mcp_errors.PARSE_ERROR: 400,
-    mcp_errors.INVALID_REQUEST: 400,
-    mcp_errors.INVALID_PARAMS: 400,
-    mcp_errors.HEADER_MISMATCH: 400,
-    mcp_errors.UNSUPPORTED_REVISION: 400,
-    mcp_errors.METHOD_NOT_FOUND: 404,
-}
-
 _NOT_STORED: dict[str, str] = {hdrs.CACHE_CONTROL: "no-store"}
 
 _EVENT = b"event: message\ndata: %b\n\n"
@@ -157,7 +148,8 @@ class McpHttp:
             return await self._answer(request, asked, visitor)
         except McpError as fault:
             # Before revision 2026-07-28 the status says only whether a request was read.
-            status = _STATUS.get(fault.code, 200) if stateless or asked is None else 200
+            status = 404 if fault.code == mcp_errors.METHOD_NOT_FOUND else 400
+            status = status if stateless or asked is None else 200
             return whole_body(request, (fault.response(mcp.id_of(message)),), status, {})
         except RequestRejected as refusal:
             return refused(request, refusal.error, id_=mcp.id_of(message))

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
     from manifests import Catalog
 
-SEARCH = "search"
-
 # Repeated here so that --help need not import the API; a test compares the two.
 OUTPUT_SCHEMAS = ("short", "full", "none")
 
@@ -32,7 +30,7 @@ OUTPUT_SCHEMAS = ("short", "full", "none")
 @click.command()
 @click.option(
     "--tools",
-    default=SEARCH,
+    default="search",
     show_default=True,
     metavar="SELECTION",
     help="Tools offered to the client. search: three tools that find, describe and call all "

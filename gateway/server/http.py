@@ -150,12 +150,13 @@ class Serving:
             response = await self._front.handle(request, self._routed)
         finally:
             self.in_flight -= 1
+        is_used_up = self._is_one_of_many and request.protocol._request_count >= REQUESTS
         # A client whose answer had no `Connection: close` may send another request.
         if self.draining:
             self._idle_s = 0.0
             if was_draining or not response.prepared:
                 response.force_close()
-        elif self._is_one_of_many and not response.prepared and _is_used_up(request):
+        elif is_used_up and not response.prepared:
             response.force_close()
         return response
 
@@ -271,7 +272,3 @@ async def serve(
         serving = Serving(gateway, finder, guard, metrics, worker, access, spans)
         await parts.enter_async_context(serving.on(listening))
         yield url_of(listening)
-
-
-def _is_used_up(request: web.Request) -> bool:
-    return request.protocol._request_count >= REQUESTS
