@@ -289,7 +289,7 @@ class Clients:
         before, self._allowed = self._allowed, {e.id: e for e in entries if e.revoked_at is None}
         return [
             *((id_, None) for id_ in before.keys() - self._allowed.keys()),
-            *(new for new in self._allowed.items() if _differ(new[1], before.get(new[0]))),
+            *((id_, e) for id_, e in self._allowed.items() if _differ(e, before.get(id_))),
         ]
 
     def _apply(self, id_: str, entry: KeyEntry | None) -> None:
@@ -302,11 +302,6 @@ class Clients:
         if entry is not None:
             client = client or Client(entry, workers=self._workers)
             self._clients[id_] = entry.sha256, client
-
-    def _learned(self, fetched: tuple[KeyEntry, ...]) -> tuple[tuple[KeyEntry, ...], bool]:
-        """All entries known now, and whether that is news. Blocks."""
-        known = merged(self._from_others, self._in_file, fetched)
-        return known, known != self._from_others
 
     async def _watch(self, check_s: float) -> None:
         complaint = None
@@ -345,8 +340,9 @@ class Clients:
             return
         try:
             fetched = await self._shared.fetch()
-            known, is_news = await to_thread.run_sync(self._learned, fetched)
-            if is_news:
+            given = (self._from_others, self._in_file, fetched)
+            known = await to_thread.run_sync(merged, *given)
+            if known != self._from_others:
                 self._from_others = known
                 await self._admit()
                 await to_thread.run_sync(self._shared.remember, known)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -126,16 +126,10 @@ def read(path: Path) -> tuple[KeyEntry, ...]:
 
 
 def add(
-    path: Path,
-    name: str,
-    *,
-    tools: Selection = EVERY_TOOL,
-    transactional: bool = False,
-    per_second: float | None = None,
-    at_once: int | None = None,
-    max_tokens: int | None = None,
+    path: Path, name: str, *, tools: Selection = EVERY_TOOL, **limits: Any
 ) -> tuple[str, KeyEntry]:
-    """Make a key. It is returned this once; the file holds its hash.
+    """Make a key. It is returned this once; the file holds its hash. `limits` are those of a
+    `KeyEntry`.
 
     Raises `KeyRefused` and, if the file can't be read or written, `SettingsError`.
     """
@@ -146,19 +140,9 @@ def add(
         key = _new_key()
         while digest_of(key)[:8] in taken:
             key = _new_key()
-        digest = digest_of(key)
+        digest, given = digest_of(key), {**limits, "tools": str(tools), "created_at": _now()}
         try:
-            entry = KeyEntry(
-                id=digest[:8],
-                name=name,
-                sha256=digest,
-                tools=str(tools),
-                transactional=transactional,
-                per_second=per_second,
-                at_once=at_once,
-                max_tokens=max_tokens,
-                created_at=_now(),
-            )
+            entry = KeyEntry(id=digest[:8], name=name, sha256=digest, **given)
         except ValidationError as error:
             raise KeyRefused(_reason(error)) from None
         entries.append(entry)

@@ -446,19 +446,14 @@ def _read(
     tool, arguments = call.get("tool"), call.get("arguments", {})
     if not isinstance(tool, str):
         raise BadRequest(f"{_FORM}; this one has no tool")
-    if call.get("timeout_s") is not None:
-        context = _within(context, call["timeout_s"], number)
+    if (timeout_s := call.get("timeout_s")) is not None:
+        if type(timeout_s) not in (int, float) or not timeout_s > 0:
+            raise BadRequest(f"call {number}: timeout_s is a number of seconds above 0")
+        context = replace(context, deadline_s=timeout_s)
     if len(call) > 1 and not _BUDGET.isdisjoint(call):
         budget = {name: value for name, value in call.items() if name in _BUDGET}
         context = with_budget(context, budget, f"call {number}: ")
     return tool, arguments, context
-
-
-def _within(context: CallContext, timeout_s: object, number: int) -> CallContext:
-    """The context with the deadline that a call sets for itself. Raises `BadRequest`."""
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
-        raise BadRequest(f"call {number}: timeout_s is a number of seconds above 0")
-    return replace(context, deadline_s=timeout_s)
 
 
 def _problem(id_: str | float | None, error: CallError) -> bytes:

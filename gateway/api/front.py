@@ -8,7 +8,7 @@ MCP messages bypass the router, because routing costs as much as a cached answer
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import count
 
 from aiohttp import hdrs, web
@@ -21,15 +21,12 @@ from gateway.api.origin import challenge
 from gateway.api.requests import MAX_BODY
 from gateway.api.responses import REQUEST_ID, ReadyResponse, own_headers, problem
 from gateway.api.rest import Rest
-from gateway.api.route import CALLER, Route
+from gateway.api.route import CALLER, Handler, Route
 from gateway.api.sending import Connection, connection_of
 from gateway.api.table_forms import ENVELOPE
 from gateway.context import CLIENT
 from gateway.errors import CallError, ErrorCode
 from gateway.telemetry.logs import REQUEST_ID as LOGGED_ID
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
 
 MCP = "/mcp"
 FIGURES = ("/metrics", "/healthz", "/readyz")
@@ -44,7 +41,6 @@ READ_ON = 65_536
 _CALL = re.compile(r"/v1/tools/([A-Za-z0-9_-]{1,64})")
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._:+/=-]{1,128}")
 _CODES = {404: ErrorCode.NOT_FOUND, 405: ErrorCode.METHOD_NOT_ALLOWED, 413: ErrorCode.TOO_LARGE}
-
 
 _REFUSAL = web.RequestKey("refusal", RequestRejected)
 """Why a request may use open routes only."""

@@ -38,11 +38,10 @@ class HealthRoutes:
     @routed("GET", "/healthz", {JSON: models.Health}, is_open=True)
     async def health(self, request: web.Request) -> web.StreamResponse:
         """How the gateway is doing."""
-        gateway, failed = self._gateway, await self._metrics.any_failed()
+        gateway, health = self._gateway, await self._metrics.health()
+        failed = health.pop("failed")
         said: dict[str, object] = {"status": "failed" if failed else "ok"}
         if CALLER in request:
-            health = await self._metrics.health()
-            del health["failed"]
             said |= {
                 "version": version("finport"),
                 "upstream": gateway.answers.upstream,

@@ -7,33 +7,29 @@ model can read. An invalid request of the protocol gets a JSON-RPC error.
 """
 
 import asyncio
-import base64
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from gateway.access.clients import Client
-from gateway.access.guard import Caller
 from gateway.access.rejection import RequestRejected
 from gateway.api.budget import with_budget_in_meta
-from gateway.api.mcp_tools import (
-    DEFAULT_LISTING,
-    CursorError,
-    Listing,
-    McpTools,
-    UnknownToolError,
-    text_only,
+from gateway.api.mcp_errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_REVISION,
+    McpError,
 )
+from gateway.api.mcp_tools import McpTools, Visitor, text_only
 from gateway.api.requests import is_id
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.search.finder import ToolFinder
-from manifests import Selection
 from manifests.common.json_text import Repeating
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -44,27 +40,8 @@ REVISION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-REFUSED = -32010
-"""Code of requests that the gateway refuses before the protocol applies; `data` has the details.
-
-A server may choose codes up to -32019. Clients use -32000 and -32001 for a lost connection and a
-missing answer. Earlier texts of the protocol gave a meaning to -32002 to -32004.
-"""
-
-HEADER_MISMATCH = -32020
-UNSUPPORTED_REVISION = -32022
-
 SERVER = {"name": "finport", "title": "Finport", "version": version("finport")}
 """The server's name, title and version, short enough to go into each answer."""
-
-_ICON = base64.b64encode((Path(__file__).parent / "static" / "favicon.svg").read_bytes()).decode()
-_ICONS = [
-    {"src": f"data:image/svg+xml;base64,{_ICON}", "mimeType": "image/svg+xml", "sizes": ["any"]}
-]
 
 CAPABILITIES = {"tools": {"listChanged": False}}
 INSTRUCTIONS = (
@@ -82,32 +59,8 @@ first call, and give up if it is refused.
 PROGRESS_S = 1.0
 """Seconds after which a call counts as long, and seconds between two of its notifications."""
 
-_WAITING = "waiting for the tool's answer"
-
 TOOLS_STAY_MS = 300_000
 """Milliseconds for which a client may cache a list of tools."""
-
-
-class McpError(Exception):
-    """A JSON-RPC error: `code`, a message, and `data` where the code requires it."""
-
-    def __init__(self, code: int, message: str, data: object = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.data = data
-
-
-@dataclass(frozen=True, slots=True)
-class Visitor:
-    """A client that sends messages, and its `offer`: a selection of tools, or None for the three.
-
-    `website` is the address at which the client reaches the gateway's page.
-    """
-
-    caller: Caller
-    offer: Selection | None = None
-    listing: Listing = DEFAULT_LISTING
-    website: str | None = None
 
 
 @dataclass(slots=True)
@@ -161,15 +114,10 @@ class Mcp:
             if meta:
                 context = with_budget_in_meta(context, meta)
             with visitor.caller.slot:
-                result = await self._tools.call(visitor.offer, name, arguments, context)
-        except UnknownToolError as unknown:
-            near = {"nearest": unknown.nearest} if unknown.nearest else None
-            raise McpError(INVALID_PARAMS, str(unknown), near) from None
+                result = await self._tools.call(visitor, name, arguments, context)
         except RequestRejected as refusal:
-            result = await self._tools.refuse(
-                visitor.offer, name, arguments, refusal.error, context
-            )
-        return text_only(result) if visitor.listing.output_schema == "none" else result
+            result = await self._tools.refuse(visitor, name, arguments, refusal.error, context)
+        return text_only(result) if visitor.output_schema == "none" else result
 
     async def _result(self, request: Request, visitor: Visitor) -> bytes:
         """Return the result of a request that calls no tool."""
@@ -180,9 +128,9 @@ class Mcp:
             case "tools/list":
                 return await self._list(request, visitor)
             case "server/discover" if request.stateless:
-                return _discovered(visitor.website)
+                return _DISCOVERED
             case "initialize" if not request.stateless:
-                return _initialized(request.params, visitor.website)
+                return _initialized(request.params)
             case "ping" if not request.stateless:
                 return b"{}"
         raise McpError(METHOD_NOT_FOUND, f"no method is named {request.method[:64]!r}")
@@ -191,12 +139,7 @@ class Mcp:
         cursor = request.params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             raise McpError(INVALID_PARAMS, "cursor is a text")
-        try:
-            tools, next_ = await self._tools.page(
-                visitor.offer, visitor.listing, visitor.caller.context.grant, cursor
-            )
-        except CursorError:
-            raise McpError(INVALID_PARAMS, "no page begins at this cursor") from None
+        tools, next_ = await self._tools.page(visitor, cursor)
         more = b"" if next_ is None else b',"nextCursor":"%b"' % next_.encode()
         stay = b',"ttlMs":%d,"cacheScope":"private"' % TOOLS_STAY_MS if request.stateless else b""
         return b'{"tools":%b%b%b}' % (tools, more, stay)
@@ -258,19 +201,6 @@ def cancelled_id(message: object) -> bytes | None:
     return None
 
 
-def error(id_: bytes, fault: McpError) -> bytes:
-    """Return an error as a response."""
-    said: dict[str, object] = {"code": fault.code, "message": str(fault)}
-    if fault.data is not None:
-        said["data"] = fault.data
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, orjson.dumps(said))
-
-
-def refused(id_: bytes, why: CallError) -> bytes:
-    """Return the response to a message that was refused before it was read as a request."""
-    return error(id_, McpError(REFUSED, why.message, why.to_dict()))
-
-
 def is_counted(asked: Request, visitor: Visitor) -> bool:
     """Whether a request that came by itself counts against the client's limits: a call, and a list
     of selected tools, which may have a megabyte.
@@ -307,44 +237,37 @@ async def progress_while(
     """
     waited_s = PROGRESS_S
     while not answering.done():
-        params = {"progressToken": token, "progress": waited_s, "message": _WAITING}
+        said = "waiting for the tool's answer"
+        params = {"progressToken": token, "progress": waited_s, "message": said}
         yield orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
         await asyncio.wait({answering}, timeout=PROGRESS_S)
         waited_s += PROGRESS_S
 
 
-def _initialized(params: Mapping[str, Any], website: str | None) -> bytes:
+def _initialized(params: Mapping[str, Any]) -> bytes:
     asked = params.get("protocolVersion")
     if not isinstance(asked, str):
         raise McpError(INVALID_PARAMS, "initialize takes a protocolVersion")
     return _result(
         protocolVersion=asked if asked in HANDSHAKE_REVISIONS else HANDSHAKE_REVISIONS[-1],
         capabilities=CAPABILITIES,
-        serverInfo=_server(website),
+        serverInfo=SERVER,
         instructions=INSTRUCTIONS,
     )
-
-
-def _discovered(website: str | None) -> bytes:
-    return _result(
-        supportedVersions=REVISIONS,
-        capabilities=CAPABILITIES,
-        instructions=INSTRUCTIONS,
-        ttlMs=TOOLS_STAY_MS,
-        cacheScope="private",
-        resultType="complete",
-        _meta={SERVER_KEY: _server(website)},
-    )
-
-
-def _server(website: str | None) -> dict[str, object]:
-    """Return all that a client can show of the server."""
-    known = {"websiteUrl": website} if website else {}
-    return {**SERVER, **known, "icons": _ICONS}
 
 
 def _result(**fields: object) -> bytes:
     return orjson.dumps(fields)
 
+
+_DISCOVERED = _result(
+    supportedVersions=REVISIONS,
+    capabilities=CAPABILITIES,
+    instructions=INSTRUCTIONS,
+    ttlMs=TOOLS_STAY_MS,
+    cacheScope="private",
+    resultType="complete",
+    _meta={SERVER_KEY: SERVER},
+)
 
 _STATELESS_END = b"," + _result(resultType="complete", _meta={SERVER_KEY: SERVER})[1:]

@@ -25,20 +25,20 @@ from pydantic import Field
 
 from gateway.access.guard import Caller
 from gateway.access.rejection import BadRequest, RequestRejected
-from gateway.api import mcp
-from gateway.api.mcp import Mcp, McpError, Request, Visitor
-from gateway.api.mcp_tools import CALL_TOOL, CALL_TOOL_NAMES, MAX_PAGE, Listing, OutputSchema
+from gateway.api import mcp, mcp_errors
+from gateway.api.mcp import Mcp, Request
+from gateway.api.mcp_errors import McpError
+from gateway.api.mcp_tools import CALL_TOOL, CALL_TOOL_NAMES, MAX_PAGE, OutputSchema, Visitor
 from gateway.api.models import NOTHING, RpcAnswers, RpcError, RpcMessages, RpcProblem
 from gateway.api.negotiation import takes_events, takes_json
-from gateway.api.origin import origin_of
 from gateway.api.requests import read_body
 from gateway.api.responses import (
     ReadyResponse,
     is_plain,
-    json_body,
     own_headers,
     parsed_text,
     problem,
+    whole_body,
 )
 from gateway.api.rest import CallQuery, selection
 from gateway.api.route import CALLER, JSON, routed
@@ -66,15 +66,6 @@ REVISION = "MCP-Protocol-Version"
 SESSION = "Mcp-Session-Id"
 METHOD = "Mcp-Method"
 NAME = "Mcp-Name"
-
-_STATUS = {
-    mcp.PARSE_ERROR: 400,
-    mcp.INVALID_REQUEST: 400,
-    mcp.INVALID_PARAMS: 400,
-    mcp.HEADER_MISMATCH: 400,
-    mcp.UNSUPPORTED_REVISION: 400,
-    mcp.METHOD_NOT_FOUND: 404,
-}
 
 _NOT_STORED: dict[str, str] = {hdrs.CACHE_CONTROL: "no-store"}
 
@@ -135,7 +126,7 @@ class McpHttp:
                 body = await read_body(request)
                 message = read_json(body) if len(body) <= AT_ONCE else await read_json_aside(body)
             except orjson.JSONDecodeError as error:
-                raise McpError(mcp.PARSE_ERROR, f"the body is no JSON: {error}") from None
+                raise McpError(mcp_errors.PARSE_ERROR, f"the body is no JSON: {error}") from None
             text = request.rel_url.raw_query_string
             visitor = self._visitor_of(text, caller) if text else Visitor(caller)
             if not takes_json(", ".join(headers.getall(hdrs.ACCEPT, ("*/*",)))):
@@ -157,8 +148,9 @@ class McpHttp:
             return await self._answer(request, asked, visitor)
         except McpError as fault:
             # Before revision 2026-07-28 the status says only whether a request was read.
-            status = _STATUS.get(fault.code, 200) if stateless or asked is None else 200
-            return json_body(request, mcp.error(mcp.id_of(message), fault), status, {})
+            status = 404 if fault.code == mcp_errors.METHOD_NOT_FOUND else 400
+            status = status if stateless or asked is None else 200
+            return whole_body(request, (fault.response(mcp.id_of(message)),), status, {})
         except RequestRejected as refusal:
             return refused(request, refusal.error, id_=mcp.id_of(message))
 
@@ -168,11 +160,8 @@ class McpHttp:
         headers, own, place = request.headers, _NOT_STORED, None
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a handler runs in one
-        if asked.method in ("initialize", "server/discover"):
-            origin = origin_of(request)
-            visitor = replace(visitor, website=origin and f"{origin}/")
-            if asked.method == "initialize" and not asked.stateless:
-                own = {**own, SESSION: secrets.token_hex(16)}
+        if asked.method == "initialize" and not asked.stateless:
+            own = {**own, SESSION: secrets.token_hex(16)}
         elif asked.method == "tools/call" and SESSION in headers:
             place = _place(headers, visitor.caller, asked.id)
             self._under_way[place] = task
@@ -202,7 +191,7 @@ class McpHttp:
             connection_of(request).hold()
         if own is _NOT_STORED and is_plain(request, len(text)):
             return ReadyResponse((text,))
-        return json_body(request, text, 200, own)
+        return whole_body(request, (text,), 200, own)
 
     async def _streamed(
         self,
@@ -225,7 +214,7 @@ class McpHttp:
             try:
                 text = answering.result()
             except McpError as fault:
-                text = mcp.error(asked.id, fault)
+                text = fault.response(asked.id)
             await response.write(_EVENT % text)
         connection_of(request).ping = None
         await response.write_eof()
@@ -236,7 +225,7 @@ class McpHttp:
     ) -> web.StreamResponse:
         """Answer an array of messages, each of which counts as if it came by itself."""
         if not 0 < len(messages) <= MAX_BATCH:
-            raise McpError(mcp.INVALID_REQUEST, f"an array holds 1 to {MAX_BATCH} messages")
+            raise McpError(mcp_errors.INVALID_REQUEST, f"an array holds 1 to {MAX_BATCH} messages")
         room = MAX_ANSWERS
 
         async def one(message: object) -> bytes | None:
@@ -251,12 +240,12 @@ class McpHttp:
                 with nullcontext() if is_counted else visitor.caller.slot:
                     text = await self._mcp.answer(asked, visitor)
             except McpError as fault:
-                return mcp.error(id_, fault)
+                return fault.response(id_)
             except RequestRejected as refusal:
-                return mcp.refused(id_, refusal.error)
+                return mcp_errors.refused(id_, refusal.error)
             if len(text) > room:
                 said = f"the answers to an array are over {MAX_ANSWERS} bytes; send this by itself"
-                return mcp.refused(id_, CallError(ErrorCode.TOO_LARGE, said))
+                return mcp_errors.refused(id_, CallError(ErrorCode.TOO_LARGE, said))
             room -= len(text)
             return text
 
@@ -265,7 +254,7 @@ class McpHttp:
         answers = [text for task in tasks if (text := task.result()) is not None]
         if not answers:
             return web.Response(status=202)
-        return json_body(request, b"[%b]" % b",".join(answers), 200, _NOT_STORED)
+        return whole_body(request, (b"[%b]" % b",".join(answers),), 200, _NOT_STORED)
 
     def _take_note(self, message: object, headers: Mapping[str, str], caller: Caller) -> None:
         """Obey a notification that cancels a request; ignore all others."""
@@ -281,8 +270,8 @@ class McpHttp:
         query = parsed_text(McpQuery, text)
         name = CALL_TOOL_NAMES.get(query.tools)
         offer = selection(self._catalog, query.tools) if name is None else None
-        listing = Listing(query.page_size, query.output_schema, name or CALL_TOOL)
-        return Visitor(replace(caller, context=query.of_call(caller.context)), offer, listing)
+        caller = replace(caller, context=query.of_call(caller.context))
+        return Visitor(caller, offer, query.page_size, query.output_schema, name or CALL_TOOL)
 
 
 def refused(
@@ -296,7 +285,7 @@ def refused(
 
     The reason phrase holds the message too: clients of the official Python SDK 1 show only that.
     """
-    response = problem(request, error, headers, said=mcp.refused(id_, error))
+    response = problem(request, error, headers, said=mcp_errors.refused(id_, error))
     words = error.message.encode("ascii", "replace").decode()[:MAX_REASON]
     response.set_status(response.status, "".join(c if c.isprintable() else "?" for c in words))
     return response
@@ -318,7 +307,7 @@ def _unanswered(request: web.BaseRequest) -> web.Response:
     Raises `McpError` for a client that accepts no events, because it must get an answer.
     """
     if not takes_events(", ".join(request.headers.getall(hdrs.ACCEPT, ()))):
-        raise McpError(mcp.INVALID_REQUEST, "the client cancelled this request")
+        raise McpError(mcp_errors.INVALID_REQUEST, "the client cancelled this request")
     return web.Response(headers=_NOT_STORED, content_type="text/event-stream")
 
 
@@ -331,7 +320,7 @@ def _check_head(asked: Request, headers: CIMultiDictProxy[str]) -> None:
         given = headers.getall(header, [])
         if len(given) != 1 or _decoded(given[0]) != value:
             text = f"the {header} header does not say what the body says"
-            raise McpError(mcp.HEADER_MISMATCH, text)
+            raise McpError(mcp_errors.HEADER_MISMATCH, text)
 
 
 def _decoded(value: str) -> str | None:

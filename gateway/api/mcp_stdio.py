@@ -14,7 +14,9 @@ from contextlib import aclosing
 import orjson
 
 from gateway.api import mcp
-from gateway.api.mcp import Mcp, McpError, Request, Visitor
+from gateway.api.mcp import Mcp, Request
+from gateway.api.mcp_errors import INVALID_REQUEST, PARSE_ERROR, McpError
+from gateway.api.mcp_tools import Visitor
 from gateway.api.requests import MAX_BODY
 from gateway.call import Gateway
 from gateway.search.finder import ToolFinder, embedder_limits
@@ -96,11 +98,11 @@ class McpStdio:
         id_ = b"null"
         try:
             if len(line) > MAX_BODY:
-                raise McpError(mcp.INVALID_REQUEST, f"a line is over {MAX_BODY} bytes")
+                raise McpError(INVALID_REQUEST, f"a line is over {MAX_BODY} bytes")
             try:
                 message = await read_json_aside(line)
             except orjson.JSONDecodeError as error:
-                raise McpError(mcp.PARSE_ERROR, f"the line is no JSON: {error}") from None
+                raise McpError(PARSE_ERROR, f"the line is no JSON: {error}") from None
             id_ = mcp.id_of(message)
             asked = mcp.read(message)
             if asked is None:
@@ -109,9 +111,9 @@ class McpStdio:
             if asked.stateless:
                 mcp.check_stateless(asked)
             if asked.id in self._under_way:
-                raise McpError(mcp.INVALID_REQUEST, "a request of this id is under way")
+                raise McpError(INVALID_REQUEST, "a request of this id is under way")
         except McpError as fault:
-            await self._said.put(mcp.error(id_, fault))
+            await self._said.put(fault.response(id_))
             return
         await self._room.acquire()
         task = self._under_way[asked.id] = group.create_task(self._answer(asked))
@@ -127,7 +129,7 @@ class McpStdio:
                     await self._said.put(note)
             text = answering.result()
         except McpError as fault:
-            text = mcp.error(asked.id, fault)
+            text = fault.response(asked.id)
         finally:
             answering.cancel()
         await self._said.put(text)

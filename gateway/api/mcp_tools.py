@@ -16,8 +16,10 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from cache.entry import quoted
+from gateway.access.guard import Caller
 from gateway.access.rejection import RequestRejected
 from gateway.api.budget import META_NAMES, NAMES, BudgetFields
+from gateway.api.mcp_errors import INVALID_PARAMS, McpError
 from gateway.api.models import TAGS, Answer, FoundTools, ResultsPage, ToolDescription
 from gateway.call import Gateway
 from gateway.context import CallContext
@@ -53,17 +55,17 @@ skips a tool named as a method of its own, `call_tool`, and reserves the argumen
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """How tools are listed: tools per page, how much of their output schemas, and the name of the
-    tool that calls others.
+class Visitor:
+    """A client that sends messages, and what it is offered: a selection of tools, or with None the
+    three. The rest says how tools are listed: how many on a page, how much of their output schemas,
+    and the name of the tool that calls others.
     """
 
+    caller: Caller
+    offer: Selection | None = None
     page_size: int = MAX_PAGE
     output_schema: OutputSchema = "short"
     call_tool: str = CALL_TOOL
-
-
-DEFAULT_LISTING = Listing()
 
 
 class _Arguments(BaseModel):
@@ -132,20 +134,8 @@ _OWN: dict[str, tuple[type[_Arguments], type[BaseModel]]] = {
 """What the tools of the gateway itself take and return."""
 
 
-class UnknownToolError(Exception):
-    """The client was not offered a tool of that name; `nearest` are similar offered names."""
-
-    def __init__(self, name: str, nearest: list[str]) -> None:
-        super().__init__(f"Unknown tool: {printable(name)}{hint(nearest)}")
-        self.nearest = nearest
-
-
-class CursorError(Exception):
-    """The client sent a cursor at which no page begins."""
-
-
 class McpTools:
-    """The tools of one gateway as MCP clients see them. An offer of None means the three tools."""
+    """The tools of one gateway as MCP clients see them."""
 
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._gateway = gateway
@@ -154,34 +144,35 @@ class McpTools:
         self._texts: dict[tuple[str, OutputSchema], bytes] = {}
         self._transactional = gateway.catalog.select(intent="transactional")
 
-    async def page(
-        self, offer: Selection | None, listing: Listing, grant: Grant | None, cursor: str | None
-    ) -> tuple[bytes, str | None]:
-        """Return a JSON array of tools and the cursor of the next page. Raises `CursorError`."""
-        if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 9):
-            raise CursorError(cursor)
-        output_schema = listing.output_schema
+    async def page(self, visitor: Visitor, cursor: str | None) -> tuple[bytes, str | None]:
+        """Return a JSON array of tools and the cursor of the next page. Raises `McpError`."""
+        output_schema, grant = visitor.output_schema, visitor.caller.context.grant
         reading = own_tool(READ_RESULT, output_schema)
-        if offer is None:
+        if visitor.offer is None:
             changes = any(self._is_offered(manifest, grant) for manifest in self._transactional)
-            names = "search_tools", "describe_tool", listing.call_tool
+            names = "search_tools", "describe_tool", visitor.call_tool
             own = (own_tool(name, output_schema, changes_something=changes) for name in names)
             tools = (*own, reading)
         else:
-            chosen = await to_thread.run_sync(self._listed, offer, output_schema, grant)
+            chosen = await to_thread.run_sync(self._listed, visitor.offer, output_schema, grant)
             tools = (reading, *chosen)  # `read_result` is on the first page
-        start = int(cursor or 0)
-        size = listing.page_size
-        if cursor is not None and (start % size or not 0 < start < len(tools)):
-            raise CursorError(cursor)
+        size, start = visitor.page_size, 0
+        if cursor is not None:
+            starts = {str(start): start for start in range(size, len(tools), size)}
+            if cursor not in starts:
+                raise McpError(INVALID_PARAMS, "no page begins at this cursor")
+            start = starts[cursor]
         end = start + size
         page = b"[%b]" % b",".join(tools[start:end])
         return page, str(end) if end < len(tools) else None
 
     async def call(
-        self, offer: Selection | None, name: str, arguments: dict[str, Any], context: CallContext
+        self, visitor: Visitor, name: str, arguments: dict[str, Any], context: CallContext
     ) -> bytes:
-        """Return the result of `tools/call`. Raises `UnknownToolError` and `RequestRejected`."""
+        """Return the result of `tools/call`. Raises `McpError` for a tool that is not offered, and
+        `RequestRejected`.
+        """
+        offer = visitor.offer
         if isinstance(arguments, Repeating) and name in _OWN:
             text = f"argument {printable(arguments.repeated[0])}: is given more than once"
             raise RequestRejected(CallError(ErrorCode.INVALID_ARGUMENTS, text))
@@ -199,13 +190,13 @@ class McpTools:
             return await self._found_only(name, arguments, context)
         manifest = self._gateway.catalog.get(name)
         if manifest is None or manifest not in offer:
-            raise UnknownToolError(name, self._nearest(offer, name))
+            raise self._unknown(name, offer)
         result = await self._gateway.call(name, arguments, context)
         return _result_of(_with_way_to_budget(result, arguments))
 
     async def refuse(
         self,
-        offer: Selection | None,
+        visitor: Visitor,
         name: str,
         arguments: Mapping[str, Any],
         error: CallError,
@@ -214,7 +205,7 @@ class McpTools:
         """Return the result of a rejected `tools/call`. If it was to call a tool, the rejection is
         recorded as a call.
         """
-        tool = name if offer is not None else _tool_to_call(name, arguments)
+        tool = name if visitor.offer is not None else _tool_to_call(name, arguments)
         if tool is None or name == READ_RESULT:
             return refused(name, error)
         return _result_of(await self._gateway.refuse(tool, error, context))
@@ -280,17 +271,19 @@ class McpTools:
         """Return the error for a tool that was called by its name instead of through call_tool."""
         manifest = self._gateway.catalog.get(name)
         if manifest is None:
-            raise UnknownToolError(name, self._nearest(None, name))
+            raise self._unknown(name, None)
         is_plain = given and not any(isinstance(value, dict | list) for value in given.values())
         how = {"name": name, "arguments": given if is_plain else manifest.sample()}
         text = f"{name} is called through call_tool: give call_tool the object in details.call_tool"
         error = CallError(ErrorCode.INVALID_REQUEST, text, details={"call_tool": how})
         return _result_of(await self._gateway.refuse(name, error, context))
 
-    def _nearest(self, offer: Selection | None, name: str) -> list[str]:
+    def _unknown(self, name: str, offer: Selection | None) -> McpError:
         catalog = self._gateway.catalog
         found = (catalog.get(near) for near in catalog.nearest(printable(name)))
-        return [m.name for m in found if m is not None and (offer is None or m in offer)]
+        nearest = [m.name for m in found if m is not None and (offer is None or m in offer)]
+        text = f"Unknown tool: {printable(name)}{hint(nearest)}"
+        return McpError(INVALID_PARAMS, text, {"nearest": nearest} if nearest else None)
 
     async def _search(self, wanted: SearchTools, grant: Grant | None) -> bytes:
         tags = wanted.model_dump(include={*TAGS})

@@ -24,24 +24,9 @@ def takes_events(accept: str) -> bool:
 
 
 def takes_openmetrics(accept: str) -> bool:
-    """Whether OpenMetrics 1.0.0 is listed by name and preferred at least as much as plain text."""
-    ranges = [_range(item) for item in accept.lower().split(",")]
-    wanted = [
-        weight
-        for name, said, weight in ranges
-        if name == "application/openmetrics-text" and said.get("version", "1.0.0") == "1.0.0"
-    ]
-    plain = [weight for name, _, weight in ranges if name == "text/plain"]
-    others = [weight for name, _, weight in ranges if name in ("text/*", "*/*")]
-    return max(wanted, default=0) > 0 and max(wanted) >= max(plain or others, default=0)
-
-
-def _range(item: str) -> tuple[str, dict[str, str], float]:
-    """Return the name of a media range, its parameters and its quality: 0 if that is invalid."""
-    name, *parameters = (part.strip() for part in item.split(";"))
-    said = {key: value.strip('"') for key, _, value in (p.partition("=") for p in parameters)}
-    weight = _QUALITY.fullmatch(f"q={said.pop('q', '1')}")
-    return name, said, float(weight[1]) if weight else 0.0
+    """Whether OpenMetrics is listed by name and preferred at least as much as plain text."""
+    wanted = quality(accept, "application/openmetrics-text") or 0.0
+    return wanted > 0 and wanted >= (quality(accept, "text/plain", "text/*", "*/*") or 0.0)
 
 
 @lru_cache(256)

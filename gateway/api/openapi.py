@@ -15,7 +15,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import cache, cached_property
 from importlib.metadata import version
-from itertools import islice
 from typing import Any
 
 import orjson
@@ -148,11 +147,11 @@ class _Description:
 
     async def text(self, server: str, tools: list[Manifest]) -> bytes:
         """Return, as JSON, the description with a path for each of `tools`."""
-        missing = (m for m in tools if m.name not in self._operations)
-        while some := tuple(islice(missing, AT_ONCE)):
-            for manifest in some:
-                self._operations[manifest.name] = orjson.dumps(self._tool(manifest))
-            await asyncio.sleep(0)
+        missing = [manifest for manifest in tools if manifest.name not in self._operations]
+        for number, manifest in enumerate(missing, 1):
+            self._operations[manifest.name] = orjson.dumps(self._tool(manifest))
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
         own = (
             b'"/v1/tools/%b":{"post":%b}' % (m.name.encode(), self._operations[m.name])
             for m in tools
@@ -286,31 +285,28 @@ def _operation_id(route: Route) -> str:
 
 
 def _in_path(path: str) -> list[dict[str, Any]]:
-    names = re.findall(r"\{(\w+)", path)
     return [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "schema": {"type": "string", **_IN_PATH.get(name, {})},
-        }
-        for name in names
+        _parameter(name, "path", True, {"type": "string", **_IN_PATH.get(name, {})})
+        for name in re.findall(r"\{(\w+)", path)
     ]
 
 
 def _in_query(query: type[Query] | None) -> list[dict[str, Any]]:
-    if query is None:
-        return []
-    schema = query.model_json_schema()
+    schema = {"properties": {}} if query is None else query.model_json_schema()
+    required = schema.get("required", ())
     return [
-        {
-            "name": name,
-            "in": "query",
-            "required": name in schema.get("required", ()),
-            "schema": _not_null(property_) | (_selecting(property_) if name == "tools" else {}),
-        }
+        _parameter(
+            name,
+            "query",
+            name in required,
+            _not_null(property_) | (_selecting(property_) if name == "tools" else {}),
+        )
         for name, property_ in schema["properties"].items()
     ]
+
+
+def _parameter(name: str, place: str, required: bool, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": required, "schema": schema}
 
 
 def _selecting(schema: dict[str, Any]) -> dict[str, Any]:

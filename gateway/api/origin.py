@@ -41,30 +41,20 @@ def origin_of(request: web.BaseRequest) -> str | None:
         return None  # the guard accepts such a Host where every name is allowed
     scheme = request.headers.get(_FORWARDED, "").lower()
     if scheme not in _SCHEMES:
-        if scheme or int(site[1] or 80) != _own_port(request):
+        own = request.get_extra_info("sockname")
+        if scheme or not isinstance(own, tuple) or int(site[1] or 80) != own[1]:
             return None
         scheme = "http"
     return f"{scheme}://{host}"
 
 
-def _own_port(request: web.BaseRequest) -> int | None:
-    name = request.get_extra_info("sockname")
-    return name[1] if isinstance(name, tuple) else None
+def well_known(needs_keys: Callable[[], bool]) -> web.RouteDef:
+    """The route of the metadata; `needs_keys` says whether the gateway needs keys now."""
 
-
-class WellKnown:
-    """Request handler. `needs_keys` says whether the gateway needs keys now."""
-
-    def __init__(self, needs_keys: Callable[[], bool]) -> None:
-        self._needs_keys = needs_keys
-
-    def routes(self) -> list[web.RouteDef]:
-        return [web.get("/.well-known/{name:.*}", self.metadata)]
-
-    async def metadata(self, request: web.Request) -> web.StreamResponse:
+    async def metadata(request: web.Request) -> web.StreamResponse:
         """Describe how to send a key to the resource that the request names."""
         origin, path = origin_of(request), request.path.removeprefix(_METADATA)
-        if not self._needs_keys() or path not in _PROTECTED or origin is None:
+        if not needs_keys() or path not in _PROTECTED or origin is None:
             raise web.HTTPNotFound
         said = {
             "resource": origin + path,
@@ -73,6 +63,8 @@ class WellKnown:
             "bearer_methods_supported": ["header"],
         }
         return json(request, said)
+
+    return web.get("/.well-known/{name:.*}", metadata)
 
 
 def challenge(request: web.BaseRequest) -> str:

@@ -8,7 +8,6 @@ does; finding and reading tools work without the script.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from hashlib import blake2b
@@ -26,6 +25,7 @@ from cache import Rule, rule_of
 from gateway.access.guard import ANYONE
 from gateway.api.models import TAGS, ToolFilter
 from gateway.api.reference import operations
+from gateway.api.responses import YEAR_S
 from gateway.api.route import CALLER
 from gateway.call import Gateway
 from gateway.pipeline.bind import printable
@@ -38,8 +38,6 @@ from manifests.export import arguments_schema
 
 PAGE = 50
 """Tools on one page of results."""
-
-YEAR_S = 31_536_000
 
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
@@ -63,21 +61,6 @@ class SearchQuery(ToolFilter):
 
     def link(self, page: int) -> str:
         return "/?" + urlencode({**({"q": self.q} if self.q else {}), **self.tags, "page": page})
-
-
-@dataclass(frozen=True, slots=True)
-class FormField:
-    """One argument in a tool's form. `value` is what the form starts with."""
-
-    name: str
-    control: str
-    type: str
-    required: bool
-    hint: str
-    options: tuple[Scalar, ...]
-    value: Scalar | None
-    default: Scalar | None
-    example: Scalar | None
 
 
 class WebPage:
@@ -240,30 +223,29 @@ def _filters(catalog: Catalog) -> list[tuple[str, list[tuple[str, int]]]]:
     return [(kind, [(v, counts[kind][v]) for v in values]) for kind, values in TAGS.items()]
 
 
-def _fields(manifest: Manifest) -> list[FormField]:
-    """Return the fields of a tool's form: the arguments that an agent may give."""
-    schema = arguments_schema(manifest)
-    sample = manifest.sample()
-    fields = []
+def _fields(manifest: Manifest) -> list[dict[str, Any]]:
+    """Return the fields of a tool's form: the arguments that an agent may give. `value` is what
+    the form starts with.
+    """
+    schema, sample, fields = arguments_schema(manifest), manifest.sample(), []
     for name, said in schema["properties"].items():
         type_, default, required = said["type"], said.get("default"), name in schema["required"]
         options = said.get("enum", ())
         if type_ == "boolean" and default is None and not required:
             options = (True, False)  # an empty checkbox can't tell "no" from "not given"
-        fields.append(
-            FormField(
-                name=name,
-                control="select" if options else _CONTROLS[type_],
-                type=type_,
-                required=required,
-                hint=said["description"],
-                options=tuple(options),
-                # A field without the choice "not given" starts with the default.
-                value=sample.get(name, default if options or type_ == "boolean" else None),
-                default=default,
-                example=next(iter(said.get("examples", ())), None),
-            )
-        )
+        field = {
+            "name": name,
+            "control": "select" if options else _CONTROLS[type_],
+            "type": type_,
+            "required": required,
+            "hint": said["description"],
+            "options": options,
+            # A field without the choice "not given" starts with the default.
+            "value": sample.get(name, default if options or type_ == "boolean" else None),
+            "default": default,
+            "example": next(iter(said.get("examples", ())), None),
+        }
+        fields.append(field)
     return fields
 
 

@@ -5,7 +5,6 @@ recursive model.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -22,40 +21,36 @@ _NOTED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """A schema as one line of a nested list."""
+Schema = dict[str, Any]
+"""A schema as one line of a nested list: its `name`, `kind`, `text` and `notes`, whether it is
+`required`, and its `parts`, which are schemas too.
+"""
 
-    name: str
-    kind: str
-    text: str
-    notes: tuple[str, ...]
-    required: bool
-    parts: tuple["Schema", ...]
-
-
-Bodies = tuple[tuple[str, Schema], ...]
+Bodies = list[tuple[str, Schema]]
 """The schemas of a body, by media type."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One method of one path. Each parameter has a location, each answer a status and a text."""
-
-    id: str
-    method: str
-    path: str
-    summary: str
-    parameters: tuple[tuple[str, Schema], ...]
-    body: Bodies
-    answers: tuple[tuple[str, str, Bodies], ...]
-
-
-def operations(document: Mapping[str, Any]) -> list[Operation]:
-    """Return the operations of a document, in its order."""
+def operations(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the operations of a document, in its order: each parameter with its location, each
+    answer with its status and text.
+    """
     reader = _Reader(document["components"]["schemas"])
     return [
-        reader.operation(path, method, said)
+        {
+            "id": said["operationId"],
+            "method": method.upper(),
+            "path": path,
+            "summary": said["summary"],
+            "parameters": [
+                (p["in"], reader.schema(p["schema"], p["name"], p["required"]))
+                for p in said["parameters"]
+            ],
+            "body": reader.bodies(said.get("requestBody", {})),
+            "answers": [
+                (status, answer["description"], reader.bodies(answer))
+                for status, answer in sorted(said["responses"].items())
+            ],
+        }
         for path, methods in document["paths"].items()
         for method, said in methods.items()
     ]
@@ -67,37 +62,20 @@ class _Reader:
     def __init__(self, models: Mapping[str, Any]) -> None:
         self._models = models
 
-    def operation(self, path: str, method: str, said: Mapping[str, Any]) -> Operation:
-        return Operation(
-            id=said["operationId"],
-            method=method.upper(),
-            path=path,
-            summary=said["summary"],
-            parameters=tuple(
-                (p["in"], self._schema(p["schema"], p["name"], p["required"]))
-                for p in said["parameters"]
-            ),
-            body=self._bodies(said.get("requestBody", {})),
-            answers=tuple(
-                (status, answer["description"], self._bodies(answer))
-                for status, answer in sorted(said["responses"].items())
-            ),
-        )
-
-    def _bodies(self, said: Mapping[str, Any]) -> Bodies:
+    def bodies(self, said: Mapping[str, Any]) -> Bodies:
         content = said.get("content", {}).items()
-        return tuple((media, self._schema(body["schema"])) for media, body in content)
+        return [(media, self.schema(body["schema"])) for media, body in content]
 
-    def _schema(self, said: Mapping[str, Any], name: str = "", required: bool = False) -> Schema:
+    def schema(self, said: Mapping[str, Any], name: str = "", required: bool = False) -> Schema:
         whole = self._whole(said)
-        return Schema(
-            name=name,
-            kind=_kind(said),
-            text=whole.get("description", ""),
-            notes=tuple(_notes(whole)),
-            required=required,
-            parts=tuple(self._parts(whole)),
-        )
+        return {
+            "name": name,
+            "kind": _kind(said),
+            "text": whole.get("description", ""),
+            "notes": [*_notes(whole)],
+            "required": required,
+            "parts": [*self._parts(whole)],
+        }
 
     def _whole(self, said: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a schema with its reference resolved, also if it is a reference or null."""
@@ -108,11 +86,11 @@ class _Reader:
 
     def _parts(self, whole: Mapping[str, Any]) -> Iterator[Schema]:
         for name, one in whole.get("properties", {}).items():
-            yield self._schema(one, name, name in whole.get("required", ()))
+            yield self.schema(one, name, name in whole.get("required", ()))
         if isinstance(more := whole.get("additionalProperties"), dict):
-            yield self._schema(more, "any name")
+            yield self.schema(more, "any name")
         for choice in whole.get("anyOf", ()):
-            if (schema := self._schema(choice)).parts:
+            if (schema := self.schema(choice))["parts"]:
                 yield schema
         if "items" in whole:
             yield from self._parts(self._whole(whole["items"]))

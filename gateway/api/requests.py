@@ -77,7 +77,8 @@ async def read_lines(
                         await asyncio.sleep(0)
                 else:
                     is_empty = True
-                    start = _after_blanks(piece, start)
+                    if (blanks := _BLANK_LINES.match(piece, start)) is not None:
+                        start = blanks.end()
             rest += piece[start:]
             if len(rest) > MAX_BODY:
                 raise _too_large("a line")
@@ -86,12 +87,6 @@ async def read_lines(
                 yield b""
     if rest.strip():
         yield bytes(rest)
-
-
-def _after_blanks(text: bytes, start: int) -> int:
-    """Where the first line with anything in it begins, or the last one."""
-    match = _BLANK_LINES.match(text, start)
-    return start if match is None else match.end()
 
 
 class _Deadline:

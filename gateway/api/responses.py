@@ -21,14 +21,7 @@ from multidict import CIMultiDict
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gateway.access.rejection import BadRequest
-from gateway.api.coding import (
-    CODINGS,
-    CODINGS_OF_KEPT,
-    COMPRESS_FROM,
-    CodedResponse,
-    KeptMiddles,
-    coding_for,
-)
+from gateway.api.coding import COMPRESS_FROM, CodedResponse, coding_for
 from gateway.api.sending import LONG, connection_of, send
 from gateway.errors import CallError
 from gateway.result import Result
@@ -125,13 +118,6 @@ class ReadyResponse(web.StreamResponse):
         self._eof_sent = True
 
 
-def ready(result: Result) -> ReadyResponse:
-    """Return the envelope of an answer as ready bytes."""
-    if result.fresh_s <= 0:
-        return ReadyResponse(result.parts())
-    return ReadyResponse(result.parts(), _KEPT % _freshness(result))
-
-
 def is_plain(request: web.BaseRequest, size: int) -> bool:
     """Whether a request can be answered with ready bytes if the body has that size."""
     headers = request.headers
@@ -139,27 +125,28 @@ def is_plain(request: web.BaseRequest, size: int) -> bool:
         return False
     if hdrs.ACCEPT_ENCODING not in headers:
         return True
-    accepted = ", ".join(headers.getall(hdrs.ACCEPT_ENCODING))
+    accepted = ", ".join(headers.getall(hdrs.ACCEPT_ENCODING, ()))
     return coding_for(accepted, is_long=size >= COMPRESS_FROM) is None
 
 
-def coding_of(
-    request: web.BaseRequest, size: int, best_first: tuple[str, ...] = CODINGS
-) -> str | None:
+def coding_of(request: web.BaseRequest, size: int) -> str | None:
     """The coding of a body of that size, None if it is sent as it is."""
     if hdrs.ACCEPT_ENCODING not in request.headers:
         return None
     accepted = ", ".join(request.headers.getall(hdrs.ACCEPT_ENCODING))
-    return coding_for(accepted, is_long=size >= COMPRESS_FROM, best_first=best_first)
+    return coding_for(accepted, is_long=size >= COMPRESS_FROM)
 
 
-def answer(request: web.BaseRequest, result: Result, kept: KeptMiddles) -> web.StreamResponse:
+def answer(request: web.BaseRequest, result: Result) -> web.StreamResponse:
     """Return the envelope of a result, with the status of its error if it has one."""
+    view = result.view
+    if result.error is None and view is not None and is_plain(request, len(view.data)):
+        headers = _KEPT % _freshness(result) if result.fresh_s > 0 else _NOT_KEPT
+        return ReadyResponse(result.parts(), headers)
     status = 200 if result.error is None else result.error.code.http_status
-    is_kept = result.error is None and result.fresh_s > 0
     head = answer_headers(result)
     head[hdrs.VARY] = hdrs.ACCEPT
-    return whole_body(request, result.parts(), status, head, kept=kept if is_kept else None)
+    return whole_body(request, result.parts(), status, head)
 
 
 def answer_headers(result: Result) -> CIMultiDict[str]:
@@ -190,7 +177,7 @@ def problem(
     head[hdrs.CACHE_CONTROL] = "no-store"
     if said is None:
         said = orjson.dumps({"ok": False, "error": error.to_dict()})
-    return json_body(request, said, error.code.http_status, head)
+    return whole_body(request, (said,), error.code.http_status, head)
 
 
 def listing(
@@ -213,19 +200,12 @@ def listing(
     if request.method in ("GET", "HEAD") and tag in (t.strip() for t in asked.split(",")):
         headers.add(hdrs.VARY, hdrs.ACCEPT_ENCODING)
         return web.Response(status=304, headers=headers)
-    return json_body(request, text, 200, headers)
+    return whole_body(request, (text,), 200, headers)
 
 
 def json(request: web.BaseRequest, value: object, status: int = 200) -> web.StreamResponse:
     """Return a value that may not be stored."""
-    return json_body(request, orjson.dumps(value), status, {"Cache-Control": "no-store"})
-
-
-def json_body(
-    request: web.BaseRequest, text: bytes, status: int, headers: Mapping[str, str]
-) -> web.StreamResponse:
-    """Return JSON text, compressed if it is long and the client accepts that."""
-    return whole_body(request, (text,), status, headers)
+    return whole_body(request, (orjson.dumps(value),), status, {"Cache-Control": "no-store"})
 
 
 def whole_body(
@@ -234,11 +214,8 @@ def whole_body(
     status: int,
     headers: Mapping[str, str],
     content_type: str = "application/json",
-    kept: KeptMiddles | None = None,
 ) -> web.StreamResponse:
-    """Return a body, compressed as `CodedResponse` does it if it is long and the client accepts
-    that.
-    """
+    """Return a body, compressed if it is long and the client accepts that."""
     size = sum(map(len, parts))
     if size >= LONG:
         connection_of(request).hold()
@@ -247,8 +224,7 @@ def whole_body(
         status=status,
         headers=headers,
         content_type=content_type,
-        coding=coding_of(request, size, CODINGS if kept is None else CODINGS_OF_KEPT),
-        kept=kept,
+        coding=coding_of(request, size),
     )
     response.headers.add(hdrs.VARY, hdrs.ACCEPT_ENCODING)
     return response

@@ -7,7 +7,6 @@ too.
 import asyncio
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
 from typing import TypeVar
 
 import orjson
@@ -17,19 +16,9 @@ from pydantic import Field
 from cache import CacheControl, CacheControlError
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.budget import BudgetFields
-from gateway.api.coding import KeptMiddles
 from gateway.api.models import Answer, Failure, ResultsPage, ToolFilter, ToolManifest, ToolsPage
 from gateway.api.requests import read_body
-from gateway.api.responses import (
-    Query,
-    answer,
-    is_plain,
-    listing,
-    parsed,
-    parsed_text,
-    problem,
-    ready,
-)
+from gateway.api.responses import Query, answer, listing, parsed, parsed_text, problem
 from gateway.api.route import CALLER, JSON, Shape, routed
 from gateway.api.sending import LONG, connection_of
 from gateway.api.table_forms import ARROW, CSV, table_answer, table_form, table_page
@@ -41,12 +30,7 @@ from gateway.grant import Grant
 from gateway.pipeline.bind import unknown_tool
 from gateway.search.finder import ToolFinder
 from gateway.tables import rows
-from manifests import (
-    Catalog,
-    Manifest,
-    Selection,
-    SelectionError,
-)
+from manifests import Catalog, Manifest, Selection, SelectionError
 from manifests.export import EXPORT_FORMATS, ExportFormat, export
 
 _FORMATS: dict[str, ExportFormat] = {f: f for f in EXPORT_FORMATS if f != "fintoolbench"}
@@ -134,7 +118,6 @@ class Rest:
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._gateway = gateway
         self._finder = finder
-        self._kept = KeptMiddles()
         self._exports: dict[tuple[ExportFormat, bool, bool], dict[str, bytes]] = {}
 
     @routed(
@@ -202,12 +185,9 @@ class Rest:
                     connection_of(request).hold()
         except RequestRejected as refusal:
             result = await self._gateway.refuse(name, refusal.error, context)
-        view = result.view if result.error is None else None
-        if view is not None and form is not None:
+        if form is not None and result.error is None:
             return await table_answer(request, result, form)
-        if view is not None and is_plain(request, len(view.data)):
-            return ready(result)
-        return answer(request, result, self._kept)
+        return answer(request, result)
 
     @routed(
         "GET",
@@ -267,11 +247,11 @@ class Rest:
     ) -> list[bytes]:
         """Return tools as JSON. Each is built once and cached: 0.6 KB for one, at most 8 MB."""
         made = self._exports.setdefault((format_, strict, tags), {})
-        missing = (tool for tool in tools if tool.name not in made)
-        while some := tuple(islice(missing, AT_ONCE)):
-            for tool in some:
-                made[tool.name] = orjson.dumps(export(tool, format_, strict=strict, tags=tags))
-            await asyncio.sleep(0)
+        missing = [tool for tool in tools if tool.name not in made]
+        for number, tool in enumerate(missing, 1):
+            made[tool.name] = orjson.dumps(export(tool, format_, strict=strict, tags=tags))
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
         return [made[tool.name] for tool in tools]
 
     async def _selected(

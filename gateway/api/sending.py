@@ -38,14 +38,10 @@ class Connection(Protocol):
     is_known: bool
     ping: Callable[[], None] | None
     """Sends something that means nothing, within an answer that has begun."""
-
-    @property
-    def outbox(self) -> "Outbox":
-        """What its process has to send."""
-
-    @property
-    def no_calls(self) -> LoopShare:
-        """The share of the event loop for lines and chunks that make no calls."""
+    outbox: "Outbox"
+    """What its process has to send."""
+    no_calls: LoopShare
+    """The share of the event loop for lines and chunks that make no calls."""
 
     def know(self) -> None:
         """Note that a request may call. Raises `RequestRejected` if no place is left."""

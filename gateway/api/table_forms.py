@@ -17,7 +17,7 @@ from gateway.access.rejection import RequestRejected
 from gateway.api.coding import compressor
 from gateway.api.negotiation import quality
 from gateway.api.responses import answer_headers, coding_of, own_headers, whole_body
-from gateway.api.sending import LONG, connection_of
+from gateway.api.sending import connection_of
 from gateway.errors import CallError, ErrorCode
 from gateway.result import Result
 from gateway.tables import conversion
@@ -27,11 +27,8 @@ CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
 
 ENVELOPE = "X-Finport-Envelope"
 
-CELLS_AT_ONCE = 2**11
-"""More cells, rows times columns, are written in a thread."""
-
 CELLS_OF_PIECE = 2**15
-"""Cells of a long table that are written as CSV at a time: 20 ms of a thread."""
+"""Cells, rows times columns, that are written as CSV at a time: 20 ms of a thread."""
 
 
 @lru_cache(256)
@@ -80,30 +77,20 @@ async def _written(
 ) -> web.StreamResponse:
     said = json.dumps(envelope, separators=(",", ":"))
     headers = {**headers, hdrs.VARY: hdrs.ACCEPT, ENVELOPE: said}
-    cells = (data.count(b"\n") + 1) * len(columns)
-    if form == CSV and (cells > CELLS_OF_PIECE or len(data) >= LONG):
-        size = len(data) * CELLS_OF_PIECE // max(cells, CELLS_OF_PIECE)
-        return await _csv_in_pieces(request, data, size, columns, headers)
+    if form == CSV:
+        return await _csv_in_pieces(request, data, columns, headers)
     try:
-        make = partial(_arrow if form == ARROW else _csv, data, columns)
-        if form == ARROW or cells > CELLS_AT_ONCE:
-            connection = connection_of(request)
-            body = await connection.outbox.made(connection, make)
-        else:
-            body = make()
+        connection = connection_of(request)
+        body = await connection.outbox.made(connection, partial(_arrow, data, columns))
     except ImportError as error:
         raise _not_acceptable(f"{ARROW}: {error}") from None
     return whole_body(request, (body,), 200, headers, form)
 
 
 async def _csv_in_pieces(
-    request: web.BaseRequest,
-    data: bytes,
-    size: int,
-    columns: tuple[str, ...],
-    headers: Mapping[str, str],
+    request: web.BaseRequest, data: bytes, columns: tuple[str, ...], headers: Mapping[str, str]
 ) -> web.StreamResponse:
-    """Write each piece of a long table once the client has read the one before."""
+    """Write each piece of a table once the client has read the one before."""
     connection = connection_of(request)
     response = web.StreamResponse(headers={**headers, **own_headers()})
     response.content_type = CSV
@@ -117,6 +104,8 @@ async def _csv_in_pieces(
     await response.prepare(request)
     if request.method == hdrs.METH_HEAD:
         return response
+    cells = (data.count(b"\n") + 1) * len(columns)
+    size = len(data) * CELLS_OF_PIECE // max(cells, CELLS_OF_PIECE)
     with connection.outbox.waiting(connection, (data,)):
         for n, piece in enumerate(pieces_of(data, size)):
             make = partial(_csv, piece, columns, compress, with_head=n == 0)
@@ -126,11 +115,7 @@ async def _csv_in_pieces(
 
 
 def _csv(
-    data: bytes,
-    columns: tuple[str, ...],
-    compress: Callable[[bytes], bytes] = bytes,
-    *,
-    with_head: bool = True,
+    data: bytes, columns: tuple[str, ...], compress: Callable[[bytes], bytes], *, with_head: bool
 ) -> bytes:
     text = conversion.to_csv(orjson.loads(data), columns, with_head=with_head)
     return compress(text.encode("utf-8", "replace"))

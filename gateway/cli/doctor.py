@@ -6,7 +6,6 @@ settings can't be read, checks that need them are left out.
 """
 
 import os
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -145,7 +144,7 @@ async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
     from manifests import Catalog
 
     catalog, settings = Catalog.load(), None
-    findings = [_python(), _packages()]
+    findings = [_versions()]
     try:
         settings = GatewaySettings.read(upstream=upstream)
         findings.append(_settings(settings, catalog))
@@ -160,7 +159,6 @@ async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
             *await _redis(settings),
             _cache(settings),
             _quota(settings),
-            *_snapshot(settings),
             _files(settings),
             *await _upstreams(settings, catalog, timeout_s),
         ]
@@ -171,29 +169,12 @@ async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
     return 1 if any(finding.status == "fail" for finding in findings) else 0
 
 
-def _python() -> Finding:
+def _versions() -> Finding:
     import platform
+    from importlib.metadata import version
 
-    found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    return Finding("python", "ok", found)
-
-
-def _packages() -> Finding:
-    from importlib.metadata import PackageNotFoundError, requires, version
-
-    found, missing = [f"finport {version('finport')}"], []
-    for requirement in requires("finport") or ():
-        name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
-        if ";" in requirement:  # only for an extra, or for another version of Python
-            continue
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            missing.append(name)
-    if missing:
-        text = f"not installed: {', '.join(missing)}"
-        return Finding("packages", "fail", text, "pip install finport")
-    return Finding("packages", "ok", ", ".join(found))
+    python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    return Finding("versions", "ok", f"finport {version('finport')}, {python}")
 
 
 def _settings(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
@@ -295,25 +276,6 @@ def _quota(settings: "GatewaySettings") -> Finding:
         return Finding(check, "fail", error.strerror or str(error), advice)
     held = f"accounts in use: {used}" if path.exists() else "not yet made"
     return Finding(check, "ok", f"{path}: {held}")
-
-
-def _snapshot(settings: "GatewaySettings") -> Iterator[Finding]:
-    from cache import Snapshot, SnapshotError
-
-    path = settings.snapshot
-    if path is not None and settings.mode == "record":
-        folder = path.absolute().parent
-        ready = os.access(folder, os.W_OK | os.X_OK)
-        found = f"{path} will be recorded" if ready else f"{folder} can't be written"
-        yield Finding("snapshot", "ok" if ready else "fail", found)
-    elif path is not None:
-        try:
-            with Snapshot(path) as snapshot:
-                rows, tools = snapshot.summary.rows, len(snapshot.summary.tools)
-                found = f"{path}: {rows} calls of {tools} tools, id {snapshot.id[:12]}"
-                yield Finding("snapshot", "ok", found)
-        except SnapshotError as error:
-            yield Finding("snapshot", "fail", str(error), f"see {PREFIX}SNAPSHOT")
 
 
 def _files(settings: "GatewaySettings") -> Finding:

@@ -39,15 +39,7 @@ def keys() -> None:
     "--max-tokens", type=click.IntRange(*LIMITS["tokens"]), help="Default budget of its answers."
 )
 @click.option("--json", "as_json", is_flag=True)
-def add(
-    name: str,
-    tools: str,
-    transactional: bool,
-    per_second: float | None,
-    at_once: int | None,
-    max_tokens: int | None,
-    as_json: bool,
-) -> None:
+def add(name: str, tools: str, transactional: bool, as_json: bool, **limits: float | None) -> None:
     """Make a key for the client NAME and print it.
 
     The key is not shown again: the clients file holds only its hash.
@@ -67,15 +59,8 @@ def add(
     with failures(kept.KeyRefused, SettingsError):
         if any(entry.name == name for entry in kept.settings_entries(settings)):
             raise kept.KeyRefused(f"a client named {name} has a key in the settings already")
-        key, entry = kept.add(
-            settings.clients_file,
-            name,
-            tools=grant.tools,
-            transactional=transactional,
-            per_second=per_second,
-            at_once=at_once,
-            max_tokens=max_tokens,
-        )
+        limits["transactional"] = transactional
+        key, entry = kept.add(settings.clients_file, name, tools=grant.tools, **limits)
     _tell(settings, entry)
     if as_json:
         echo_json({"key": key, **_row(entry, "file")})

@@ -19,12 +19,9 @@ from gateway.cli.options import (
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
-    from gateway.api.mcp import Visitor
-    from gateway.api.mcp_tools import OutputSchema
+    from gateway.api.mcp_tools import OutputSchema, Visitor
     from gateway.settings import GatewaySettings
     from manifests import Catalog
-
-SEARCH = "search"
 
 # Repeated here so that --help need not import the API; a test compares the two.
 OUTPUT_SCHEMAS = ("short", "full", "none")
@@ -33,7 +30,7 @@ OUTPUT_SCHEMAS = ("short", "full", "none")
 @click.command()
 @click.option(
     "--tools",
-    default=SEARCH,
+    default="search",
     show_default=True,
     metavar="SELECTION",
     help="Tools offered to the client. search: three tools that find, describe and call all "
@@ -68,8 +65,7 @@ def mcp(
     """Serve one MCP client over standard input and output until the input ends."""
     from gateway import CallContext
     from gateway.access.guard import Caller
-    from gateway.api.mcp import Visitor
-    from gateway.api.mcp_tools import CALL_TOOL, CALL_TOOL_NAMES, Listing
+    from gateway.api.mcp_tools import CALL_TOOL, CALL_TOOL_NAMES, Visitor
     from manifests import Catalog, Selection
 
     catalog = Catalog.load()
@@ -77,7 +73,7 @@ def mcp(
     with wrong_usage():
         offer = Selection.of(catalog, tools) if name is None else None
     caller = Caller(context=CallContext(max_rows=max_rows))
-    visitor = Visitor(caller, offer, Listing(page_size, output_schema, name or CALL_TOOL))
+    visitor = Visitor(caller, offer, page_size, output_schema, name or CALL_TOOL)
     settings = read_settings(**given)
     run(lambda: _serve(settings, catalog, visitor))
 

@@ -12,9 +12,8 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -31,33 +30,6 @@ from manifests.common.terminal import LackError, echo
 
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
-
-
-class _Worker(NamedTuple):
-    """What a supervisor gives to a worker: the listening socket, its number and a folder."""
-
-    listening: int
-    number: int
-    folder: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """The options of `serve` that are not settings."""
-
-    host: str
-    port: int
-    workers: int
-    trace: Path | None
-    until_stdin_closes: bool
-    worker: _Worker | None
-
-    @property
-    def trace_file(self) -> Path | None:
-        """Each process has its own trace file and appends to that of its predecessor."""
-        if self.trace is None or self.worker is None:
-            return self.trace
-        return self.trace.with_stem(f"{self.trace.stem}.{self.worker.number}")
 
 
 @click.command()
@@ -111,46 +83,58 @@ def serve(
     Requests that were accepted by then are answered, within FINPORT_DRAIN_S seconds. New ones are
     answered for --drain-notice seconds more.
     """
-    of = _Worker(*worker) if worker else None
-    given = _Given(host, port, workers, trace, until_stdin_closes, of)
     read = read_settings(**settings)
     _check_host(host, read)
     if workers > 1 and read.mode == "record":
         raise click.UsageError("one process records a snapshot: --mode record has no --workers")
-    if workers > 1 and of is None:
-        _supervise(given, read)
-    share = read.share(workers, of.number, Path(of.folder)) if of else read
+    if workers > 1 and worker is None:
+        _supervise(host, port, workers, until_stdin_closes, read)
+    if worker is not None:
+        _, number, folder = worker
+        read = read.share(workers, number, Path(folder))
+        # Each process has its own trace file and appends to that of its predecessor.
+        trace = trace and trace.with_stem(f"{trace.stem}.{number}")
     try:
-        run(lambda: _serve(given, share))
+        run(lambda: _serve(host, port, workers, trace, until_stdin_closes, worker, read))
     except LackError as error:
-        if of is None:
+        if worker is None:
             raise
         echo(f"finport: {error}")  # for the supervisor, as in `_serve`
         sys.exit(1)
 
 
-def _supervise(given: _Given, settings: "GatewaySettings") -> None:
+def _supervise(
+    host: str, port: int, workers: int, until_stdin_closes: bool, settings: "GatewaySettings"
+) -> None:
     from gateway.server.sockets import bound_socket
     from gateway.server.supervisor import Plan, supervise
 
     try:
-        listening = bound_socket(given.host, given.port)
+        listening = bound_socket(host, port)
     except OSError as error:
         echo(f"finport: {error}", err=True)
         sys.exit(1)
     plan = Plan(
         arguments=tuple(sys.argv[1:]),
-        workers=given.workers,
+        workers=workers,
         listening=listening.fileno(),
         drain_s=settings.drain_s,
         drain_notice_s=settings.drain_notice_s,
-        until_stdin_closes=given.until_stdin_closes,
+        until_stdin_closes=until_stdin_closes,
         log_format=settings.log_format,
     )
     supervise(plan)
 
 
-async def _serve(given: _Given, settings: "GatewaySettings") -> int:
+async def _serve(
+    host: str,
+    port: int,
+    workers: int,
+    trace: Path | None,
+    until_stdin_closes: bool,
+    of: tuple[int, int, str] | None,
+    settings: "GatewaySettings",
+) -> int:
     from contextlib import AsyncExitStack
 
     from cache import SnapshotError
@@ -167,10 +151,11 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     from manifests.common.collector import calm_collector
 
     raise_file_limit()
-    stop, of, listening, worker = asyncio.Event(), given.worker, None, http.Worker()
+    stop, listening, worker = asyncio.Event(), None, http.Worker()
     if of is not None:
-        worker = http.Worker(of.number, given.workers, Path(of.folder))
-        listening = socket.socket(fileno=of.listening)
+        descriptor, number, folder = of
+        worker = http.Worker(number, workers, Path(folder))
+        listening = socket.socket(fileno=descriptor)
         listening.set_inheritable(False)
 
     def abandoned() -> None:
@@ -179,7 +164,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
             worker.end_notice.set()
         stop.set()
 
-    if given.until_stdin_closes:  # so that a gateway never outlives the process that started it
+    if until_stdin_closes:  # so that a gateway never outlives the process that started it
         when_stdin_closes(abandoned)
     is_ready = False
     try:
@@ -189,8 +174,8 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
             if worker.index == 0:
                 tell_settings_file()
             lines = None
-            if given.trace_file is not None:
-                opened = JsonLines.open(given.trace_file, AGAIN_S, follow_links=True)
+            if trace is not None:
+                opened = JsonLines.open(trace, AGAIN_S, follow_links=True)
                 lines = await parts.enter_async_context(opened)
             load(settings.encoding)  # before a caller waits for it, and all others
             gateway = await parts.enter_async_context(Gateway.open(settings, trace=lines))
@@ -199,7 +184,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
                 spans = await parts.enter_async_context(ToolSpans.open(settings))
                 parts.enter_context(gateway.observed(spans))
             serving = http.serve(
-                gateway, given.host, given.port, listening=listening, worker=worker, spans=spans
+                gateway, host, port, listening=listening, worker=worker, spans=spans
             )
             url = await parts.enter_async_context(serving)
             calm_collector()

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from aiohttp import web
 
 from gateway.access.guard import Guard
-from gateway.access.rejection import RequestRejected
-from gateway.api.front import Handler
+from gateway.api.route import CALLER, Handler
 from gateway.telemetry.logs import ACCESS, LONG, shown_path
 from manifests import Catalog
 
@@ -69,12 +68,14 @@ class AccessLog:
     def answered(self, request: web.BaseRequest, status: int, size: int) -> None:
         """Log an answer of `size` bytes, including its head, that has been sent."""
         now = time.perf_counter()  # the event loop's clock has only whole milliseconds
-        client, is_unknown = self._client(request)
-        if is_unknown and not self._has_room():
+        caller, headers = request.get(CALLER), request.headers  # none if it was not valid HTTP
+        is_known = caller or (headers and self._guard.may_read_figures(headers))
+        if not (is_known or self._has_room()):
             return
+        client = None if caller is None else caller.client
         fields = {
             "remote": request.remote or "-",
-            "client": client,
+            "client": "-" if client is None else client.name,
             "method": request.method[:LONG],
             "path": shown_path(request.raw_path, self._catalog),
             "status": status,
@@ -82,17 +83,6 @@ class AccessLog:
             "ms": round((now - request.get(_BEGAN, now)) * 1e3, 3),
         }
         log.info('%s %s "%s %s" %d %d %.3f', *fields.values(), extra={"fields": fields})
-
-    def _client(self, request: web.BaseRequest) -> tuple[str, bool]:
-        """Return the name of the client's key, and whether the caller has no access."""
-        headers = request.headers
-        if not headers:  # the request was not valid HTTP
-            return "-", True
-        try:
-            client = self._guard.caller(headers).client
-        except RequestRejected:
-            return "-", not self._guard.may_read_figures(headers)
-        return "-" if client is None else client.name, False
 
     def _has_room(self) -> bool:
         if self._window is None:

@@ -146,7 +146,8 @@ class Connection(web.RequestHandler):
 
     __slots__ = (
         *("_held", "_is_half_closed", "_leaving", "_owner", "_probe", "_stalled", "_stopped"),
-        *("_received", "_unused", "_wire", "address", "client", "holder", "is_known", "ping"),
+        *("_received", "_unused", "_wire", "address", "client", "holder", "is_known", "no_calls"),
+        *("outbox", "ping"),
     )
 
     def __init__(self, owner: Connections, server: web.Server) -> None:
@@ -162,6 +163,7 @@ class Connection(web.RequestHandler):
         self.address = self.holder = ""
         self.client: Client | None = None
         self.is_known = False
+        self.outbox, self.no_calls = owner.outbox, owner.no_calls
         self.ping: Callable[[], None] | None = None
         self._received = 0
         self._owner = owner
@@ -172,14 +174,6 @@ class Connection(web.RequestHandler):
         self._leaving: asyncio.TimerHandle | None = None
         self._probe: asyncio.TimerHandle | None = None
         self._stopped = self._is_half_closed = False
-
-    @property
-    def outbox(self) -> Outbox:
-        return self._owner.outbox
-
-    @property
-    def no_calls(self) -> LoopShare:
-        return self._owner.no_calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         wire = cast(asyncio.Transport, transport)  # uvloop's has the same methods

@@ -25,14 +25,14 @@ from anyio import to_thread
 from gateway.access.clients import Clients
 from gateway.access.guard import Guard
 from gateway.api.batch import Batch
-from gateway.api.front import Front, Handler
+from gateway.api.front import Front
 from gateway.api.health import HealthRoutes
 from gateway.api.mcp_http import McpHttp
 from gateway.api.openapi import OpenApi
-from gateway.api.origin import WellKnown
+from gateway.api.origin import well_known
 from gateway.api.page import WebPage
 from gateway.api.rest import Rest
-from gateway.api.route import routes_of
+from gateway.api.route import Handler, routes_of
 from gateway.call import Gateway
 from gateway.search.finder import PER_MINUTE, ToolFinder, embedder_limits
 from gateway.server.access_log import AccessLog
@@ -100,7 +100,7 @@ class Serving:
         openapi = OpenApi(gateway, routes, lambda: guard.needs_keys)
         page = WebPage(gateway, finder, openapi.document)
         routes = (*routes, *routes_of(openapi))
-        pages = (*page.routes(), *WellKnown(lambda: guard.needs_keys).routes())
+        pages = (*page.routes(), well_known(lambda: guard.needs_keys))
         self._front = Front(guard, self._connections.without_key, rest, mcp, routes, pages)
         self._front.application.on_response_prepare.append(self._tell)
 
@@ -150,12 +150,13 @@ class Serving:
             response = await self._front.handle(request, self._routed)
         finally:
             self.in_flight -= 1
+        is_used_up = self._is_one_of_many and request.protocol._request_count >= REQUESTS
         # A client whose answer had no `Connection: close` may send another request.
         if self.draining:
             self._idle_s = 0.0
             if was_draining or not response.prepared:
                 response.force_close()
-        elif self._is_one_of_many and not response.prepared and _is_used_up(request):
+        elif is_used_up and not response.prepared:
             response.force_close()
         return response
 
@@ -271,7 +272,3 @@ async def serve(
         serving = Serving(gateway, finder, guard, metrics, worker, access, spans)
         await parts.enter_async_context(serving.on(listening))
         yield url_of(listening)
-
-
-def _is_used_up(request: web.Request) -> bool:
-    return request.protocol._request_count >= REQUESTS

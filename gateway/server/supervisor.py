@@ -106,7 +106,8 @@ class Supervisor:
         self._listening.close()
         for process in self._living.values():
             _signal(process, signal.SIGTERM)
-            _close_stdin(process)
+            assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+            process.stdin.close()  # ends the notice of a worker, which has the signal already
         limit_s = self._plan.drain_s + OVERTIME_S
         _, late = await asyncio.wait(keepers, timeout=limit_s)
         if late:
@@ -278,12 +279,6 @@ def _signal(process: Process, number: signal.Signals) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.kill(process.pid, number)
-
-
-def _close_stdin(process: Process) -> None:
-    """End the notice of a worker, which has the signal already."""
-    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
-    process.stdin.close()
 
 
 def _why_not(error: Exception) -> str:

@@ -55,6 +55,10 @@ Figures = dict[str, list[Series]]
 
 # Families with one number a row: their labels and help texts. Counters end in _total.
 _FAMILIES: dict[str, tuple[str, str]] = {
+    "finport_calls_total": (
+        "tool host provenance code",
+        "Calls that have ended; code is ok or the error's. Calls that were not made have no tool.",
+    ),
     "finport_client_calls_total": (
         "client code",
         "Calls that have ended, by the name of the caller's key. Calls without a key have no "
@@ -67,10 +71,7 @@ _FAMILIES: dict[str, tuple[str, str]] = {
         "do not count.",
     ),
     "finport_cache_hits_total": ("", "Lookups that the cache answered, stale answers included."),
-    "finport_cache_faults_total": (
-        "tier kind",
-        "Damaged rows, failed reads and dropped writes.",
-    ),
+    "finport_cache_faults_total": ("tier kind", "Damaged rows, failed reads and dropped writes."),
     "finport_shape_changes_total": (
         "tool kind",
         "Differences between the shape of a live answer and that of earlier ones.",
@@ -170,10 +171,8 @@ class _Families(Collector):
             "mode": gateway.settings.mode,
         }
         yield InfoMetricFamily("finport", "The gateway that serves.", about)
-        yield from _of_calls(calls)
-        lag = Quantiles()
-        for (bucket,), (count,) in self.gauges["lag"]:
-            lag.merge(Quantiles({int(bucket): int(count)}))
+        yield _times(calls)
+        lag = Quantiles({int(bucket): int(n) for (bucket,), (n,) in self.gauges["lag"]})
         # No sum and no count: these may not fall, and a worker's lag is dropped when it ends.
         text = "How late timers of the event loop have fired since its start."
         lags = SummaryMetricFamily("finport_loop_lag_seconds", text)
@@ -195,16 +194,7 @@ class _Families(Collector):
             yield family
 
 
-def _of_calls(calls: list[Series]) -> Iterator[Metric]:
-    text = (
-        "Calls that have ended; code is ok or the error's. Calls that were not made have no tool."
-    )
-    counts = CounterMetricFamily(
-        "finport_calls", text, labels=["tool", "host", "provenance", "code"]
-    )
-    for labels, tally in calls:
-        counts.add_metric(labels, sum(tally[:BUCKETS]))
-    yield counts
+def _times(calls: list[Series]) -> Metric:
     text = "Time from a call to its result, by where the answer or the error came from."
     times = HistogramMetricFamily(
         "finport_call_duration_seconds", text, labels=["host", "provenance"]
@@ -214,7 +204,7 @@ def _of_calls(calls: list[Series]) -> Iterator[Metric]:
         bounds = [*map(str, BOUNDS_S), "+Inf"]
         buckets = list(zip(bounds, accumulate(tally[:BUCKETS]), strict=True))
         times.add_metric(place, buckets, tally[TIME] / 1e6)
-    yield times
+    return times
 
 
 def _by_client(counters: Figures) -> list[Series]:
@@ -230,7 +220,10 @@ def _by_client(counters: Figures) -> list[Series]:
 
 def _sums(gateway: Gateway, calls: list[Series]) -> Figures:
     """The sums over all calls. When recording, or offline, no call looks among cached answers."""
-    sums: Figures = {"finport_answer_bytes_total": [([], [sum(t[BYTES] for _, t in calls)])]}
+    sums: Figures = {
+        "finport_calls_total": [(labels, [sum(tally[:BUCKETS])]) for labels, tally in calls],
+        "finport_answer_bytes_total": [([], [sum(tally[BYTES] for _, tally in calls)])],
+    }
     if gateway.settings.mode in ("live", "replay"):
         looked = [
             (provenance, sum(tally[:BUCKETS]))

@@ -11,12 +11,10 @@ import logging
 import queue
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from logging.handlers import QueueHandler, QueueListener
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import orjson
@@ -44,8 +42,6 @@ LONG = 16
 FLUSH_S = 2.0
 """How long records that still wait may delay the exit if nobody reads stderr."""
 
-Records = queue.Queue[logging.LogRecord | None]
-
 _CONTROLS = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160))} | {
     ord("\n"): "\\n",
     ord("\r"): "\\r",
@@ -63,25 +59,19 @@ def set_up(
     queued: int = QUEUED,
 ) -> Iterator[None]:
     """Log to `stream`, or stderr, for as long as the context is open."""
-    formatter = JsonLine() if format_ == "json" else TextLine()
-    records: Records = queue.Queue(queued)
-    entrance = _Entrance(records)
-    listener = _Listener(records, entrance, _Writer(stream or sys.stderr.buffer, formatter))
+    handler = _QueueHandler(stream or sys.stderr.buffer, queued)
+    handler.setFormatter(JsonLine() if format_ == "json" else TextLine())
     root = logging.getLogger()
     before = root.level
+    handler.writer.start()
     root.setLevel(level)
-    root.addHandler(entrance)
-    listener.start()
+    root.addHandler(handler)
     try:
         yield
     finally:
-        root.removeHandler(entrance)
+        root.removeHandler(handler)
         root.setLevel(before)
-        # The thread is a daemon: if it hangs in a write, it does not delay the exit.
-        end = threading.Thread(target=listener.stop, daemon=True)
-        with suppress(RuntimeError):  # if no thread is left, the last lines may be lost
-            end.start()
-            end.join(FLUSH_S)
+        handler.end()
 
 
 class JsonLine(logging.Formatter):
@@ -118,75 +108,57 @@ class TextLine(logging.Formatter):
         return _valid(line)
 
 
-class _Entrance(QueueHandler):
-    """Takes records in without waiting, and counts those for which there is no room."""
+class _QueueHandler(logging.Handler):
+    """Takes records in without waiting, and counts those for which there is no room. Its `writer`
+    is a daemon: if it hangs in a write, it does not delay the exit.
+    """
 
-    def __init__(self, records: Records) -> None:
-        super().__init__(records)
-        self._records = records
-        self._dropped = 0
+    def __init__(self, stream: BinaryIO, most: int) -> None:
+        super().__init__()
+        self._stream = stream
+        self._records = queue.Queue[logging.LogRecord | None](most)
         self._counting = threading.Lock()
+        self._dropped = 0
+        self.writer = threading.Thread(target=self._write_all, daemon=True)
 
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Copy the record as it is now: its arguments may change, and its context is known here.
-        The listener turns tracebacks into text, since that reads files.
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a copy of the record as it is now: its arguments may change, and its context is
+        known here. The writer turns tracebacks into text, since that reads files.
         """
-        taken = copy.copy(record)
-        taken.msg, taken.args = record.getMessage(), None
-        taken.request_id = REQUEST_ID.get()
-        return taken
-
-    def enqueue(self, record: logging.LogRecord) -> None:
         try:
+            taken = copy.copy(record)
+            taken.msg, taken.args = record.getMessage(), None
+            taken.request_id = REQUEST_ID.get()
             if record.name == ACCESS and self._records.qsize() >= self._records.maxsize / 2:
                 raise queue.Full
-            self._records.put_nowait(record)
+            self._records.put_nowait(taken)
         except queue.Full:
             with self._counting:
                 self._dropped += 1
+        except Exception:  # noqa: BLE001 - as all handlers do
+            self.handleError(record)
 
-    def take_dropped(self) -> int:
+    def end(self) -> None:
+        """Let the writer finish, for as long as that may take."""
+        with suppress(queue.Full):
+            self._records.put(None, timeout=FLUSH_S)
+            self.writer.join(FLUSH_S)
+
+    def _write_all(self) -> None:
+        while (record := self._records.get()) is not None:
+            self._write(record)
+            self._tell_dropped()
+        self._tell_dropped()
+
+    def _tell_dropped(self) -> None:
         with self._counting:
             dropped, self._dropped = self._dropped, 0
-        return dropped
-
-
-class _Listener(QueueListener):
-    def __init__(self, records: Records, entrance: _Entrance, writer: logging.Handler) -> None:
-        super().__init__(records, writer)
-        self._entrance = entrance
-
-    def handle(self, record: logging.LogRecord) -> None:
-        super().handle(record)
-        self._report()
-
-    def stop(self) -> None:
-        super().stop()
-        self._report()
-
-    def enqueue_sentinel(self) -> None:
-        """Put the end marker into the queue, which may be full."""
-        while True:
-            with suppress(queue.Full):
-                return super().enqueue_sentinel()
-            time.sleep(0.01)
-
-    def _report(self) -> None:
-        dropped = self._entrance.take_dropped()
         if dropped:
             text = f"{dropped} log records were dropped: more came than could be written"
-            super().handle(
-                logging.LogRecord("finport", logging.WARNING, __file__, 0, text, None, None)
-            )
+            where = ("finport", logging.WARNING, __file__, 0)
+            self._write(logging.LogRecord(*where, text, None, None))
 
-
-class _Writer(logging.Handler):
-    def __init__(self, stream: BinaryIO, formatter: logging.Formatter) -> None:
-        super().__init__()
-        self._stream = stream
-        self.setFormatter(formatter)
-
-    def emit(self, record: logging.LogRecord) -> None:
+    def _write(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record).encode()
         except Exception:  # noqa: BLE001 - as all handlers do: the next record is to be written

@@ -6,15 +6,18 @@ catalogue, the settings, the clients file and the gateway itself, never from a c
 """
 
 import asyncio
+import logging
 import os
 import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import orjson
 from anyio import CapacityLimiter, to_thread
 
 from gateway.call import Gateway
@@ -34,10 +37,13 @@ from gateway.telemetry.exposition import (
     Series,
     exposed,
 )
-from gateway.telemetry.reports import Reports, WorkerReport, together
+from gateway.telemetry.reports import WorkerReport, read_others, together
 from gateway.telemetry.vitals import Vitals
 from gateway.upstreams.hosts import host_of
+from manifests.common.files import replaced_file
 from manifests.common.memory import rss_bytes
+
+log = logging.getLogger("finport")
 
 WRITE_S = 1.0
 """How often a worker writes its figures."""
@@ -136,7 +142,10 @@ class Metrics:
         self._calls = calls
         self._index = index
         self._started = time.monotonic()
-        self._reports = Reports(folder, index)
+        # The time is part of the name: an earlier process may have had this id.
+        name = f"worker-{index}-{os.getpid()}-{time.time_ns()}.json"
+        self._file = folder and folder / name
+        self._is_written = True
         self._known: list[WorkerReport] = []
         self._known_until = 0.0
         self._closing = asyncio.Event()
@@ -161,7 +170,7 @@ class Metrics:
         if folder is None:
             yield metrics
             return
-        await to_thread.run_sync(metrics._reports.make_room)
+        await to_thread.run_sync(partial(folder.mkdir, 0o700, parents=True, exist_ok=True))
         writer = asyncio.create_task(metrics._write_often())
         try:
             yield metrics
@@ -179,14 +188,10 @@ class Metrics:
         """The health of all workers (`together`). That of the others is what they last wrote or, if
         the folder can't be read in time, what was read before.
         """
-        await self._know_others()
+        if time.monotonic() >= self._known_until:
+            with anyio.move_on_after(LOOK_S):
+                await to_thread.run_sync(self._look, limiter=self._looks, abandon_on_cancel=True)
         return together([*self._known, self._report()])
-
-    async def any_failed(self) -> bool:
-        """Whether this worker or another can no longer answer anything."""
-        await self._know_others()
-        others = (report.failed and report.serves for report in self._known)
-        return self._gateway.answers.failed or any(others)
 
     def _report(self, *, has_ended: bool = False) -> WorkerReport:
         gateway, vitals, answers = self._gateway, self._vitals.result(), self._gateway.answers
@@ -210,24 +215,32 @@ class Metrics:
             gauges={} if has_ended else gauges,
         )
 
-    async def _know_others(self) -> None:
-        if self._reports.has_folder and time.monotonic() >= self._known_until:
-            with anyio.move_on_after(LOOK_S):
-                await to_thread.run_sync(self._look, limiter=self._looks, abandon_on_cancel=True)
-
     def _look(self) -> None:
-        self._known = self._reports.others()
+        self._known = read_others(self._file) if self._file else []
         self._known_until = time.monotonic() + KNOWN_S
 
     async def _write_often(self) -> None:
         while not self._closing.is_set():
-            await to_thread.run_sync(self._reports.write, self._report())
+            await to_thread.run_sync(self._write, self._report())
             with anyio.move_on_after(WRITE_S):
                 await self._closing.wait()
-        await to_thread.run_sync(self._reports.write, self._report(has_ended=True))
+        await to_thread.run_sync(self._write, self._report(has_ended=True))
+
+    def _write(self, report: WorkerReport) -> None:
+        """Replace this process's report. A failure is logged once."""
+        assert self._file is not None  # noqa: S101 - there is a folder
+        try:
+            with replaced_file(self._file, synced=False) as file:  # the report ends with its run
+                file.write(orjson.dumps(report))
+        except OSError as error:
+            if self._is_written:
+                log.warning("metrics can't be shared: %s", error)
+            self._is_written = False
+        else:
+            self._is_written = True
 
     def _exposed(self, own: WorkerReport, format_: Format) -> bytes:
-        reports = [*self._reports.others(), own]
+        reports = [*(read_others(self._file) if self._file else ()), own]
         living = {report.pid: report for report in reports if report.is_alive}  # one for each id
         counters = (report.counters for report in reports)
         gauges = (report.gauges for report in living.values())
@@ -239,55 +252,57 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
     answers = gateway.answers
     hosts, tiers, workers = answers.hosts.state(), answers.state(), answers.workers()
     tiers.pop("recording", None)
-    started = workers.pop("started", 0)
+    faults = ("refused", "failed", "left_out")
+    breakers = ("closed", "half_open", "open")
     counters: Figures = {
         "finport_host_breaker_opened_total": _by(hosts, "breaker_opened"),
-        "finport_cache_faults_total": [
-            ([tier, kind], [state[kind]])
-            for tier, state in tiers.items()
-            for kind in ("refused", "failed", "left_out")
-            if kind in state
-        ],
-        "finport_akshare_workers_started_total": [([], [started])],
+        "finport_cache_faults_total": _rows(
+            {
+                (tier, kind): n
+                for tier, state in tiers.items()
+                for kind, n in state.items()
+                if kind in faults
+            }
+        ),
+        "finport_akshare_workers_started_total": _rows({(): workers.pop("started", 0)}),
     }
-    shapes = answers.shapes
-    if shapes is not None:
-        counters["finport_shape_changes_total"] = [
-            ([tool, kind], [count]) for (tool, kind), count in shapes.changes.items()
-        ]
-        counters["finport_shape_answers_total"] = [
-            ([outcome], [count]) for outcome, count in shapes.answers.items()
-        ]
-        counters["finport_shape_notices_total"] = [
-            ([outcome], [count]) for outcome, count in shapes.notices.outcomes.items()
-        ]
-    store = answers.store
-    if store is not None:
-        counters["finport_redis_failures_total"] = [
-            ([kind], [count]) for kind, count in store.failures.items()
-        ]
+    if (shapes := answers.shapes) is not None:
+        counters["finport_shape_changes_total"] = _rows(shapes.changes)
+        counters["finport_shape_answers_total"] = _rows(shapes.answers)
+        counters["finport_shape_notices_total"] = _rows(shapes.notices.outcomes)
+    troubles: dict[tuple[()], float] = {}
+    if (store := answers.store) is not None:
+        counters["finport_redis_failures_total"] = _rows(store.failures)
+        troubles = {(): int(store.trouble is not None)}
     gauges: Figures = {
-        "finport_redis_trouble": [] if store is None else [([], [int(store.trouble is not None)])],
-        "finport_workers": [([], [1])],
-        "finport_pending_calls": [([], [answers.pending])],
-        "finport_flights": [([], [answers.under_way])],
+        "finport_redis_trouble": _rows(troubles),
+        "finport_workers": _rows({(): 1}),
+        "finport_pending_calls": _rows({(): answers.pending}),
+        "finport_flights": _rows({(): answers.under_way}),
         "finport_host_in_flight": _by(hosts, "in_flight"),
         "finport_host_waiting": _by(hosts, "waiting"),
         "finport_host_retry_tokens": _by(hosts, "retry_tokens"),
-        "finport_host_breaker_state": [
-            ([host, known], [int(state["breaker"] == known)])
-            for host, state in hosts.items()
-            for known in ("closed", "half_open", "open")
-        ],
-        "finport_akshare_workers": [([state], [count]) for state, count in workers.items()],
+        "finport_host_breaker_state": _rows(
+            {
+                (host, known): int(state["breaker"] == known)
+                for host, state in hosts.items()
+                for known in breakers
+            }
+        ),
+        "finport_akshare_workers": _rows(workers),
         "finport_cache_entries": _by(tiers, "entries"),
         "finport_cache_bytes": _by(tiers, "bytes"),
         "finport_cache_queued": _by(tiers, "queued"),
-        "finport_resident_bytes": [([], [rss_bytes()])],
-        "lag": [([str(bucket)], [count]) for bucket, count in vitals.lag_ms.buckets.items()],
+        "finport_resident_bytes": _rows({(): rss_bytes()}),
+        "lag": _rows({str(bucket): count for bucket, count in vitals.lag_ms.buckets.items()}),
     }
     return counters, gauges
 
 
+def _rows(numbers: Mapping[Any, float]) -> list[Series]:
+    """Rows of one number, by their label or tuple of labels."""
+    return [([k] if isinstance(k, str) else [*k], [n]) for k, n in numbers.items()]
+
+
 def _by(states: Mapping[str, Mapping[str, float]], name: str) -> list[Series]:
-    return [([label], [state[name]]) for label, state in states.items() if name in state]
+    return _rows({label: state[name] for label, state in states.items() if name in state})

@@ -9,18 +9,16 @@ state.
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import orjson
 from pydantic import TypeAdapter
 
 from gateway.telemetry.exposition import Figures
 from gateway.telemetry.quantile import Quantiles
-from manifests.common.files import replaced_file
 
 log = logging.getLogger("finport")
 
@@ -72,53 +70,18 @@ class WorkerReport:
 _ADAPTER = TypeAdapter(WorkerReport)
 
 
-class Reports:
-    """The reports of a run. Without a folder there are no others. Its methods block."""
-
-    def __init__(self, folder: Path | None, index: int) -> None:
-        self._file = folder and folder / f"worker-{index}-{os.getpid()}.json"
-        self._is_written = True
-
-    @property
-    def has_folder(self) -> bool:
-        return self._file is not None
-
-    def make_room(self) -> None:
-        """Rename the report of an earlier process of this index and id, to keep it. Raises
-        `OSError`.
-        """
-        if self._file is not None:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self._file.exists():
-                self._file.rename(self._file.with_stem(f"{self._file.stem}-{time.time_ns()}"))
-
-    def write(self, report: WorkerReport) -> None:
-        """Replace this process's report. A failure is logged once."""
-        if self._file is None:
-            return
-        try:
-            with replaced_file(self._file, synced=False) as file:  # the report ends with its run
-                file.write(orjson.dumps(report))
-        except OSError as error:
-            if self._is_written:
-                log.warning("metrics can't be shared: %s", error)
-            self._is_written = False
-        else:
-            self._is_written = True
-
-    def others(self) -> list[WorkerReport]:
-        """What the other processes of this run have last written, also those that have ended, the
-        latest last.
-        """
-        return sorted(self._read(), key=lambda report: report.at)
-
-    def _read(self) -> Iterator[WorkerReport]:
-        for file in self._file.parent.glob("worker-*.json") if self._file else ():
-            if file != self._file:
-                try:
-                    yield _ADAPTER.validate_json(file.read_bytes())
-                except (OSError, ValueError) as error:
-                    log.warning("metrics in %s can't be read: %s", file, error)
+def read_others(file: Path) -> list[WorkerReport]:
+    """What the other processes of a run have last written beside this process's `file`, also those
+    that have ended, the latest last. Blocks.
+    """
+    reports = []
+    for other in file.parent.glob("worker-*.json"):
+        if other != file:
+            try:
+                reports.append(_ADAPTER.validate_json(other.read_bytes()))
+            except (OSError, ValueError) as error:
+                log.warning("metrics in %s can't be read: %s", other, error)
+    return sorted(reports, key=lambda report: report.at)
 
 
 def together(every: Sequence[WorkerReport]) -> dict[str, Any]:

@@ -7,9 +7,7 @@ may not call have none, since a flood of them would leave no room for others. No
 a request.
 """
 
-import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from socket import socket
 from typing import TYPE_CHECKING
 
@@ -17,13 +15,11 @@ from aiohttp import web
 
 from gateway.access.guard import Guard
 from gateway.telemetry.logs import shown_path
-from gateway.telemetry.spans import REQUEST_SPAN, ToolSpans
+from gateway.telemetry.spans import REQUEST_SPAN, ToolSpans, logged
 from manifests import Catalog
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
-
-log = logging.getLogger("finport")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -58,7 +54,7 @@ class ServerSpans:
             if not is_of_calls or not self._guard.admits(request.headers):
                 return await handler(request)
             span, status, error = None, None, None
-            with _logged():
+            with logged("the span of a request could not be made"):
                 span = self._begun(request)
             token = REQUEST_SPAN.set(span)
             try:
@@ -72,7 +68,7 @@ class ServerSpans:
             finally:
                 REQUEST_SPAN.reset(token)
                 if span is not None:
-                    with _logged():
+                    with logged("the span of a request could not be made"):
                         self._end(span, request, status, error)
 
         return spanned
@@ -112,15 +108,6 @@ class ServerSpans:
             span.set_attribute("error.type", error)
             span.set_status(Status(StatusCode.ERROR))
         span.end()
-
-
-@contextmanager
-def _logged() -> Iterator[None]:
-    """Context whose errors are logged and do not reach the request."""
-    try:
-        yield
-    except Exception:
-        log.exception("the span of a request could not be made")
 
 
 def _method(request: web.BaseRequest) -> str:

@@ -9,8 +9,8 @@ reaches a call. OpenTelemetry is the extra `otel`, imported only where it is use
 
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from importlib.metadata import version
@@ -79,10 +79,8 @@ class ToolSpans:
             await _shut_down(provider)
 
     def ended(self, result: Result, bound: BoundCall | None, context: CallContext) -> None:
-        try:
+        with logged("the span of call %s could not be made", result.call_id):
             self._make(result, bound, context)
-        except Exception:
-            log.exception("the span of call %s could not be made", result.call_id)
 
     def _make(self, result: Result, bound: BoundCall | None, context: CallContext) -> None:
         end = time.time_ns()
@@ -140,6 +138,15 @@ class ToolSpans:
         return theirs if get_current_span(theirs).get_span_context().is_valid else None
 
 
+@contextmanager
+def logged(text: str, *words: str) -> Iterator[None]:
+    """Context whose errors are logged and go no further."""
+    try:
+        yield
+    except Exception:
+        log.exception(text, *words)
+
+
 def _otlp() -> "SpanProcessor":
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -165,9 +172,7 @@ def _resource(settings: GatewaySettings) -> "Resource":
 async def _shut_down(provider: "TracerProvider") -> None:
     """Export the last spans, for as long as that may take."""
     with anyio.move_on_after(FLUSH_S, shield=True) as limit:
-        try:
+        with logged("the last spans could not be exported"):
             await in_daemon(provider.shutdown)
-        except Exception:
-            log.exception("the last spans could not be exported")
     if limit.cancelled_caught:
         log.warning("the last spans could not be exported within %g s", FLUSH_S)

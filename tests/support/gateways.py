@@ -6,7 +6,7 @@ and they speak HTTP.
 
 import json
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from adapters.simulator import Faults, SimulatedUpstream
 from cache import Clock
 from gateway import Gateway, GatewaySettings
+from gateway.access.keys import add
 from gateway.server import http
 from gateway.trace import Trace
 from manifests import Catalog
@@ -96,10 +97,19 @@ class ServedGateway:
     local: LocalGateway
     client: aiohttp.ClientSession
 
+    async def ask(
+        self, target: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """The status and the JSON of an answer, to a POST if there is a body; bytes are sent as
+        they are.
+        """
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        method, url = "GET" if data is None else "POST", self.url + target
+        async with self.client.request(method, url, data=data, headers=headers) as response:
+            return response.status, json.loads(await response.read())
+
     async def call(self, tool: str, arguments: object) -> tuple[int, dict[str, Any]]:
-        url = f"{self.url}/v1/tools/{tool}"
-        async with self.client.post(url, data=json.dumps(arguments)) as response:
-            return response.status, await response.json()
+        return await self.ask(f"/v1/tools/{tool}", arguments)
 
 
 def play(local: LocalGateway, **faults: Any) -> None:
@@ -122,6 +132,19 @@ async def open_served_gateway(
         aiohttp.ClientSession() as client,
     ):
         yield ServedGateway(url, local, client)
+
+
+@asynccontextmanager
+async def open_keyed_gateway(
+    catalog: Catalog, folder: Path, clients: Mapping[str, Mapping[str, Any]], **given_: Any
+) -> AsyncIterator[tuple[ServedGateway, dict[str, dict[str, str]]]]:
+    """A served gateway that knows these clients and their limits, and the head with which each of
+    them shows its key.
+    """
+    file = folder / "clients.json"
+    keys = {name: add(file, name, **limits)[0] for name, limits in clients.items()}
+    async with open_served_gateway(catalog, folder, clients_file=file, **given_) as served:
+        yield served, {name: {"Authorization": f"Bearer {key}"} for name, key in keys.items()}
 
 
 @asynccontextmanager

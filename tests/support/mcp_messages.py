@@ -34,3 +34,21 @@ async def post(
         kind = "application/json" if text else nothing
         assert got.content_type == kind, f"{got.content_type} instead of {kind}"
         return got.status, json.loads(text) if text else None
+
+
+async def result_of(
+    served: ServedGateway,
+    name: str,
+    arguments: object,
+    query: str = "",
+    headers: Mapping[str, str] | None = None,
+    **params: object,
+) -> dict[str, Any]:
+    """What a tool gives, whose structured content says the same as its text."""
+    called = request("tools/call", {"name": name, "arguments": arguments, **params})
+    _, answer = await post(served, called, headers, query)
+    result = answer["result"]
+    told: dict[str, Any] = json.loads(result["content"][0]["text"])
+    assert result["isError"] == ("error" in told)
+    assert result.get("structuredContent", told) == told
+    return told

@@ -50,9 +50,8 @@ class Server:
                 await asyncio.sleep(0.02)
 
     async def _in_flight(self) -> int:
-        async with aiohttp.ClientSession() as client, client.get(f"{self.url}/healthz") as response:
-            hosts = (await response.json())["hosts"]
-        return sum(host["in_flight"] for host in hosts.values())
+        _, health = await asked(f"{self.url}/healthz")
+        return sum(host["in_flight"] for host in health["hosts"].values())
 
     async def ended(self) -> tuple[int, str]:
         """The exit code and what was written to stderr."""
@@ -131,10 +130,20 @@ async def refusal(folder: Path, *options: str, **told: str) -> tuple[int, str, s
     return process.returncode, stdout.decode(), stderr.decode()
 
 
+async def asked(url: str, body: object = None) -> tuple[int, Any]:
+    """Status and JSON of an answer, to a POST if there is a body, over a connection of its own."""
+    method = "GET" if body is None else "POST"
+    async with (
+        aiohttp.ClientSession() as client,
+        client.request(method, url, json=body) as response,
+    ):
+        return response.status, await response.json()
+
+
 async def said_ready(url: str) -> tuple[int, str | None]:
-    """Status of `/readyz`, and the reason if the gateway is not ready, over a new connection."""
-    async with aiohttp.ClientSession() as client, client.get(f"{url}/readyz") as response:
-        return response.status, (await response.json()).get("reason")
+    """Status of `/readyz`, and the reason if the gateway is not ready."""
+    status, said = await asked(f"{url}/readyz")
+    return status, said.get("reason")
 
 
 async def not_ready(url: str) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import time
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
@@ -118,14 +117,6 @@ def test_workers_share_what_a_client_may() -> None:
     assert client.in_flight == math.ceil(10 / 3)
 
 
-def test_a_client_without_limits_is_only_counted() -> None:
-    client, _ = limited()
-    for _ in range(1_000):
-        client.begin()
-    asyncio.run(client.wait_for_slot())
-    assert client.in_flight == 1_001
-
-
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(("wait", "leave", "end")), st.integers(0, 9)),
@@ -178,20 +169,6 @@ def test_slots_are_given_in_order_and_none_is_lost(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("leaves_first", [True, False])
-async def test_a_slot_given_to_a_caller_who_leaves_goes_to_the_next(leaves_first: bool) -> None:
-    client, _ = limited(at_once=1)
-    client.begin()
-    leaver, stayer = (asyncio.create_task(client.wait_for_slot()) for _ in range(2))
-    await asyncio.sleep(0)
-    for step in (leaver.cancel, client.end) if leaves_first else (client.end, leaver.cancel):
-        step()
-    await asyncio.wait_for(stayer, PATIENCE_S)
-    assert leaver.cancelled()
-    assert (client.in_flight, client.waiting) == (1, 0)
-
-
-@pytest.mark.anyio
 async def test_those_who_wait_come_before_those_who_do_not() -> None:
     client, now = limited(per_second=100)
     for _ in range(100):
@@ -204,17 +181,6 @@ async def test_those_who_wait_come_before_those_who_do_not() -> None:
     now[0] += 0.02
     await asyncio.wait_for(asyncio.gather(*waits), PATIENCE_S)
     assert client.waiting == 0
-
-
-@pytest.mark.anyio
-async def test_waiting_keeps_to_the_rate() -> None:
-    client = Client(entry_of(per_second=50))
-    started = time.monotonic()
-    for _ in range(50):
-        client.begin()
-    await asyncio.gather(*(client.wait_for_slot() for _ in range(5)))
-    assert time.monotonic() - started >= 0.09
-    assert (client.waiting, client.in_flight) == (0, 55)
 
 
 @pytest.mark.anyio

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from multidict import CIMultiDict
 from pydantic import SecretStr
@@ -15,10 +14,10 @@ from gateway.access import keys, loop_share
 from gateway.access.clients import Clients
 from gateway.access.guard import Guard
 from gateway.access.loop_share import LoopShare
-from gateway.server import connection, http
+from gateway.server import connection
 from gateway.settings import SettingsError
 from manifests import Catalog
-from tests.support.gateways import ServedGateway, open_local_gateway
+from tests.support.gateways import ServedGateway, open_served_gateway
 from tests.support.servers import answer
 
 pytestmark = pytest.mark.anyio
@@ -33,20 +32,13 @@ MiB = 2**20
 @pytest.fixture
 async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[ServedGateway]:
     """A gateway that knows a key, and a client without one."""
-    known, figures = (SecretStr("a=k1"),), SecretStr(" m1 ")
-    async with (
-        open_local_gateway(
-            catalog, tmp_path, api_keys=known, metrics_key=figures, mode="live"
-        ) as local,
-        http.serve(local.gateway) as url,
-        aiohttp.ClientSession() as client,
-    ):
-        yield ServedGateway(url, local, client)
+    keys = {"api_keys": (SecretStr("a=k1"),), "metrics_key": SecretStr(" m1 ")}
+    async with open_served_gateway(catalog, tmp_path, **keys) as served:
+        yield served
 
 
 async def status(served: ServedGateway, path: str, headers: Mapping[str, str] | None = None) -> int:
     async with served.client.get(served.url + path, headers=headers) as got:
-        await got.read()
         return got.status
 
 
@@ -80,12 +72,11 @@ async def test_who_has_a_key_is_served_while_strangers_wait(
     for path in ("/v1/tools?limit=1", "/", "/openapi.json", "/readyz", "/nowhere"):
         assert await status(kept, path) == 503
         assert await status(kept, path, KEY) == (404 if path == "/nowhere" else 200)
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(kept.url.rpartition(":")[2]))
+    reader, writer = await asyncio.open_connection(*kept.url[7:].split(":"))
     writer.write(b"no HTTP\r\n\r\n")
     assert (await answer(reader))[0] == 503
     writer.close()
-    async with kept.client.post(f"{kept.url}/v1/tools/get_coin", headers=KEY, data="{}") as got:
-        assert got.status != 503
+    assert (await kept.ask("/v1/tools/get_coin", {}, KEY))[0] != 503
 
 
 async def test_the_key_of_the_figures_opens_nothing_else(kept: ServedGateway) -> None:
@@ -96,12 +87,11 @@ async def test_the_key_of_the_figures_opens_nothing_else(kept: ServedGateway) ->
     for path in ("/v1/tools?limit=1", "/v1/results/0", "/mcp", "/metrics/", "//metrics", "/x"):
         assert await status(kept, path, SCRAPER) == 401, path
     for path in ("/v1/tools/get_coin", "/v1/calls", "/mcp", "/metrics"):
-        async with kept.client.post(kept.url + path, headers=SCRAPER, data=b"{}") as got:
-            assert got.status == (405 if path == "/metrics" else 401), path
-    async with kept.client.get(f"{kept.url}/healthz", headers=SCRAPER) as got:
-        assert await got.json() == {"status": "ok"}
-    async with kept.client.get(f"{kept.url}/v1/tools", headers=SCRAPER) as got:
-        assert "opens /metrics and nothing else" in (await got.json())["error"]["message"]
+        status_, _ = await kept.ask(path, {}, SCRAPER)
+        assert status_ == (405 if path == "/metrics" else 401), path
+    assert await kept.ask("/healthz", None, SCRAPER) == (200, {"status": "ok"})
+    _, refused = await kept.ask("/v1/tools", None, SCRAPER)
+    assert "opens /metrics and nothing else" in refused["error"]["message"]
     for wrong in ("", "m", "m1x", "M1"):
         assert await status(kept, "/metrics", {"Authorization": f"Bearer {wrong}"}) == 401
     two = CIMultiDict([("Authorization", "Bearer m1"), ("Authorization", "Bearer k1")])
@@ -112,14 +102,10 @@ async def test_the_key_of_the_figures_opens_nothing_else(kept: ServedGateway) ->
 async def test_the_key_of_the_figures_closes_nothing_and_is_no_clients(
     catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with (
-        open_local_gateway(catalog, tmp_path, metrics_key=SecretStr("m1")) as local,
-        http.serve(local.gateway) as url,
-        aiohttp.ClientSession() as client,
-    ):
+    async with open_served_gateway(catalog, tmp_path, metrics_key=SecretStr("m1")) as served:
         assert "metrics_key closes nothing" in caplog.text
-        assert await status(ServedGateway(url, local, client), "/metrics") == 200
-        assert (await ServedGateway(url, local, client).call("get_coin", {"uuid": "x"}))[0] == 200
+        assert await status(served, "/metrics") == 200
+        assert (await served.call("get_coin", {"uuid": "x"}))[0] == 200
     (tmp_path / "clients.json").unlink(missing_ok=True)
     key, _ = keys.add(tmp_path / "clients.json", "desk")
     for settings in ({"metrics_key": SecretStr(key)}, CLASH):
@@ -130,20 +116,12 @@ async def test_the_key_of_the_figures_closes_nothing_and_is_no_clients(
     assert GatewaySettings(metrics_key=SecretStr(" ")).metrics_key is None
 
 
-async def test_tools_are_described_to_those_who_have_a_key(kept: ServedGateway) -> None:
-    assert await status(kept, "/openapi.json") == 200
-    assert await status(kept, "/openapi.json?tools=domain:bond") == 401
-    assert await status(kept, "/openapi.json?tools=domain:bond", KEY) == 200
-
-
 async def test_the_long_body_of_a_refused_request_is_not_read(
     kept: ServedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "REST_S", 0.2)
     for head in (f"Content-Length: {2**40}", "Transfer-Encoding: chunked"):
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", int(kept.url.rpartition(":")[2])
-        )
+        reader, writer = await asyncio.open_connection(*kept.url[7:].split(":"))
         writer.write(f"{HEAD}{head}\r\n\r\n{MiB:x}\r\n".encode())
         code, said, _ = await answer(reader)
         assert (code, "connection: close" in said) == (401, True)
@@ -155,7 +133,7 @@ async def test_the_long_body_of_a_refused_request_is_not_read(
 async def test_the_short_body_of_a_refused_request_leaves_its_connection_open(
     kept: ServedGateway,
 ) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(kept.url.rpartition(":")[2]))
+    reader, writer = await asyncio.open_connection(*kept.url[7:].split(":"))
     for _ in range(2):
         writer.write(f"{HEAD}Content-Length: 2\r\n\r\n".encode())
         assert (await answer(reader))[0] == 401

@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +18,7 @@ from gateway.access.rejection import RequestRejected
 from gateway.settings import SettingsError
 from gateway.sharing.keys import copy_of
 from gateway.sharing.store import SharedStore
+from tests.support.commands import finport
 from tests.support.redis import RedisServer, needs_redis, redis_server
 from tests.support.waiting import PATIENCE_S, until
 
@@ -42,6 +40,17 @@ async def clients(redis: RedisServer, folder: Path) -> AsyncIterator[Clients]:
         yield opened
 
 
+@asynccontextmanager
+async def two(folder: Path) -> AsyncIterator[tuple[RedisServer, Clients, Clients]]:
+    """The clients of two hosts, `a` and `b`, which share a Redis."""
+    async with (
+        redis_server(folder) as redis,
+        clients(redis, folder / "a") as a,
+        clients(redis, folder / "b") as b,
+    ):
+        yield redis, a, b
+
+
 def may_call(clients: Clients, key: str) -> bool:
     try:
         clients.authenticate(key)
@@ -50,44 +59,28 @@ def may_call(clients: Clients, key: str) -> bool:
     return True
 
 
-def finport(redis: RedisServer, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    own = {
-        "FINPORT_CLIENTS_FILE": str(folder / "clients.json"),
-        "FINPORT_REDIS_URL": redis.url,
-    }
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "gateway.cli.main", "keys", *words],
-        env=os.environ | own,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+async def told(redis: RedisServer, folder: Path, *words: str) -> Any:
+    """What `finport keys` says on a host."""
+    own = {"FINPORT_CLIENTS_FILE": str(folder / "clients.json"), "FINPORT_REDIS_URL": redis.url}
+    done = await asyncio.to_thread(lambda: finport("keys", *words, cache=folder, **own))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) if "--json" in words else done.stdout
 
 
 async def test_a_key_made_on_one_host_is_known_and_revoked_on_all(tmp_path: Path) -> None:
-    async with (
-        redis_server(tmp_path) as redis,
-        clients(redis, tmp_path / "a") as a,
-        clients(redis, tmp_path / "b") as b,
-    ):
+    async with two(tmp_path) as (redis, a, b):
         assert not b.required
-        made = await asyncio.to_thread(finport, redis, tmp_path / "a", "add", "desk", "--json")
-        key = json.loads(made.stdout)["key"]
+        key = (await told(redis, tmp_path / "a", "add", "desk", "--json"))["key"]
         await until(lambda: may_call(a, key) and may_call(b, key))
-        gone = await asyncio.to_thread(finport, redis, tmp_path / "elsewhere", "revoke", "desk")
-        assert gone.returncode == 0, gone.stderr
+        await told(redis, tmp_path / "elsewhere", "revoke", "desk")
         await until(lambda: not may_call(a, key) and not may_call(b, key))
         assert b.required
-        shown = await asyncio.to_thread(finport, redis, tmp_path / "a", "list", "--json")
-        assert [row["revoked_at"] is None for row in json.loads(shown.stdout)] == [False]
+        shown = await told(redis, tmp_path / "a", "list", "--json")
+        assert [row["revoked_at"] is None for row in shown] == [False]
 
 
 async def test_an_emptied_redis_brings_no_revoked_key_back(tmp_path: Path) -> None:
-    async with (
-        redis_server(tmp_path) as redis,
-        clients(redis, tmp_path / "a") as a,
-        clients(redis, tmp_path / "b") as b,
-    ):
+    async with two(tmp_path) as (redis, a, b):
         key, entry = keys.add(tmp_path / "a" / "clients.json", "desk")
         await until(lambda: may_call(b, key))
         keys.revoke(tmp_path / "a" / "clients.json", entry.id)
@@ -129,11 +122,7 @@ async def test_redis_holds_no_key_and_takes_no_entry_that_is_none(tmp_path: Path
 
 
 async def test_what_changed_while_redis_was_away_is_told_when_it_is_back(tmp_path: Path) -> None:
-    async with (
-        redis_server(tmp_path) as redis,
-        clients(redis, tmp_path / "a") as a,
-        clients(redis, tmp_path / "b") as b,
-    ):
+    async with two(tmp_path) as (redis, a, b):
         key, entry = keys.add(tmp_path / "a" / "clients.json", "desk")
         await until(lambda: may_call(b, key))
         redis.pause()
@@ -169,16 +158,11 @@ async def test_one_key_more_is_no_work_for_all_the_others(
 
         monkeypatch.setattr(owner, name, counted)
 
-    async with (
-        redis_server(tmp_path) as redis,
-        clients(redis, tmp_path / "a") as a,
-        clients(redis, tmp_path / "b") as b,
-    ):
+    async with two(tmp_path) as (redis, a, b):
         await until(lambda: len(list(b)) == number)
         count(keys, "is_name")
         count(Client, "change")
-        made = await asyncio.to_thread(finport, redis, tmp_path / "a", "add", "desk", "--json")
-        key = json.loads(made.stdout)["key"]
+        key = (await told(redis, tmp_path / "a", "add", "desk", "--json"))["key"]
         await until(lambda: may_call(a, key) and may_call(b, key))
         assert work["change"] == 2, "a new client in each of the two"
         assert work["is_name"] < 10

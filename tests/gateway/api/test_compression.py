@@ -5,26 +5,21 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from finport import Budget
 from gateway import CallContext
-from gateway.access import keys
 from manifests import Catalog
 from tests.support.commands import finport
-from tests.support.gateways import ServedGateway, open_served_gateway
-from tests.support.mcp_messages import post, request
+from tests.support.gateways import ServedGateway, open_keyed_gateway
+from tests.support.mcp_messages import result_of
 
 pytestmark = pytest.mark.anyio
 
 HIST = {"symbol": "600519", "start_date": "20230101", "end_date": "20240630"}
 TOOL = "stock_zh_a_hist"
-
-
-@pytest.fixture
-def kept_tables(tables: Path) -> Path:
-    return tables
 
 
 FIELDS = {"form", "tokens", "of_tokens", "rows_shown", "columns_shown", "by"}
@@ -33,9 +28,7 @@ FIELDS = {"form", "tokens", "of_tokens", "rows_shown", "columns_shown", "by"}
 async def ask(
     served: ServedGateway, query: dict[str, str], arguments: dict[str, str] = HIST
 ) -> tuple[int, dict[str, Any]]:
-    url = f"{served.url}/v1/tools/{TOOL}"
-    async with served.client.post(url, params=query, json=arguments) as got:
-        return got.status, await got.json()
+    return await served.ask(f"/v1/tools/{TOOL}?{urlencode(query)}", arguments)
 
 
 async def test_an_answer_is_shortened_to_what_the_question_needs(served: ServedGateway) -> None:
@@ -128,29 +121,23 @@ async def test_a_line_of_a_batch_has_a_budget_of_its_own(served: ServedGateway) 
 
 
 async def test_over_mcp_a_budget_is_an_argument_or_metadata(served: ServedGateway) -> None:
-    given = {"name": TOOL, "arguments": HIST, "max_tokens": 150, "question": "latest close"}
-    called = request("tools/call", {"name": "call_tool", "arguments": given})
-    _, answer = await post(served, called)
-    assert answer["result"]["structuredContent"]["compression"]["tokens"] <= 150
-    meta = {"finport/max_tokens": 120, "finport/question": "latest close"}
-    direct = request("tools/call", {"name": TOOL, "arguments": HIST, "_meta": meta})
-    _, answer = await post(served, direct, query="?tools=all")
-    assert answer["result"]["structuredContent"]["compression"]["tokens"] <= 120
-    _, answer = await post(served, request("tools/call", {"name": TOOL, "arguments": HIST}))
-    assert "compression" not in answer["result"].get("structuredContent", {})
+    asked = {"max_tokens": 150, "question": "latest close"}
+    given = {"name": TOOL, "arguments": HIST, **asked}
+    answer = await result_of(served, "call_tool", given)
+    assert answer["compression"]["tokens"] <= 150
+    meta: dict[str, Any] = {"finport/max_tokens": 120, "finport/question": "latest close"}
+    answer = await result_of(served, TOOL, HIST, "?tools=all", _meta=meta)
+    assert answer["compression"]["tokens"] <= 120
     allowed = ", ".join(f"finport/{name}" for name in ("max_tokens", "max_chars", "question"))
     unknown = f"'finport/max_token'; did you mean finport/max_tokens?; it takes {allowed}"
-    wrong: Any
-    for wrong, said in (
-        ({"_meta": {"finport/max_tokens": 1}}, "_meta finport/max_tokens: Input should be greater"),
-        ({"_meta": {"finport/max_tokens": True}}, "should be a whole number, not true"),
-        ({"_meta": {"finport/max_token": 100}}, f"the budget in _meta has no {unknown}"),
-        ({"arguments": HIST | {"max_tokens": 100}}, "budget stands in _meta: finport/max_tokens"),
+    more: dict[str, Any]
+    for meta, more, told in (
+        ({"finport/max_tokens": 1}, {}, "_meta finport/max_tokens: Input should be greater"),
+        ({"finport/max_token": 100}, {}, f"the budget in _meta has no {unknown}"),
+        ({}, {"max_tokens": 100}, "budget stands in _meta: finport/max_tokens"),
     ):
-        params = {"name": TOOL, "arguments": HIST, **wrong}
-        _, answer = await post(served, request("tools/call", params), query="?tools=all")
-        assert answer["result"]["isError"]
-        assert said in json.loads(answer["result"]["content"][0]["text"])["error"]["message"]
+        answer = await result_of(served, TOOL, HIST | more, "?tools=all", _meta=meta)
+        assert told in answer["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -165,18 +152,14 @@ async def test_over_mcp_a_budget_is_an_argument_or_metadata(served: ServedGatewa
 async def test_a_wrong_budget_has_the_same_code_wherever_it_is_set(
     served: ServedGateway, budget: dict[str, Any], said: str
 ) -> None:
-    given = {"name": TOOL, "arguments": HIST}
     meta = {f"finport/{name}": value for name, value in budget.items()}
-    errors = []
-    for params, query in (
-        ({"name": "call_tool", "arguments": given | budget}, ""),
-        ({**given, "_meta": meta}, "?tools=all"),
-    ):
-        _, answer = await post(served, request("tools/call", params), query=query)
-        errors.append(json.loads(answer["result"]["content"][0]["text"])["error"])
+    given = {"name": TOOL, "arguments": HIST, **budget}
+    errors = [
+        (await result_of(served, "call_tool", given))["error"],
+        (await result_of(served, TOOL, HIST, "?tools=all", _meta=meta))["error"],
+    ]
     line = {"tool": TOOL, "arguments": HIST, **budget}
-    async with served.client.post(f"{served.url}/v1/calls", json=[line]) as got:
-        errors.append(json.loads(await got.text())["error"])
+    errors.append((await served.ask("/v1/calls", line))[1]["error"])
     assert [error["code"] for error in errors] == ["invalid_request"] * 3
     assert all(said in error["message"] for error in errors)
 
@@ -184,35 +167,19 @@ async def test_a_wrong_budget_has_the_same_code_wherever_it_is_set(
 async def test_a_key_and_the_settings_have_budgets_by_default(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    file = tmp_path / "clients.json"
-    key, _ = keys.add(file, "short", max_tokens=100)
-    other, _ = keys.add(file, "plain")
-    settings: dict[str, Any] = {"clients_file": file, "max_tokens": 400}
-    async with open_served_gateway(catalog, tmp_path, **settings) as served:
-        tokens = {}
-        for name, head, query in (
-            ("key", key, {}),
-            ("settings", other, {}),
-            ("query", key, {"max_tokens": "600"}),
-        ):
-            async with served.client.post(
-                f"{served.url}/v1/tools/{TOOL}",
-                params=query,
-                json=HIST,
-                headers={"X-Api-Key": head},
-            ) as got:
-                tokens[name] = (await got.json())["compression"]["tokens"]
-        tables = {}
-        for head, query in ((key, {}), (other, {}), (key, {"max_tokens": "600"})):
-            async with served.client.post(
-                f"{served.url}/v1/tools/{TOOL}",
-                params=query,
-                json=HIST,
-                headers={"X-Api-Key": head, "Accept": "text/csv"},
-            ) as got:
-                tables[head, *query] = got.status, len((await got.text()).splitlines())
-    assert tokens["key"] <= 100 < tokens["settings"] <= 400 < tokens["query"] <= 600
-    assert tables == {(key,): (200, 360), (other,): (200, 360), (key, "max_tokens"): (406, 1)}
+    clients = {"short": {"max_tokens": 100}, "plain": {}}
+    url, long = f"/v1/tools/{TOOL}", "?max_tokens=600"
+    async with open_keyed_gateway(catalog, tmp_path, clients, max_tokens=400) as (served, heads):
+        tokens, tables = [], []
+        for client, query in (("short", ""), ("plain", ""), ("short", long)):
+            address, head = served.url + url + query, heads[client]
+            async with served.client.post(address, json=HIST, headers=head) as got:
+                tokens.append((await got.json())["compression"]["tokens"])
+            head = head | {"Accept": "text/csv"}
+            async with served.client.post(address, json=HIST, headers=head) as got:
+                tables.append((got.status, len((await got.text()).splitlines())))
+    assert tokens[0] <= 100 < tokens[1] <= 400 < tokens[2] <= 600
+    assert tables == [(200, 360), (200, 360), (406, 1)]
 
 
 async def test_a_question_without_a_budget_has_no_effect(served: ServedGateway) -> None:

@@ -22,51 +22,17 @@ pytestmark = pytest.mark.anyio
 
 
 PASSED = {
-    "server-initialize",
-    "ping",
-    "tools-list",
-    "server-sse-polling",
-    "server-sse-multiple-streams",
-    "dns-rebinding-protection",
+    *("server-initialize", "ping", "tools-list", "dns-rebinding-protection"),
+    *("server-sse-polling", "server-sse-multiple-streams"),
 }
 
-LOGGING = "no method is named 'logging/setLevel'"
-COMPLETIONS = "no method is named 'completion/complete'"
-PROMPTS = "no method is named 'prompts/"
-RESOURCES = "no method is named 'resources/"
-SAMPLE = "Unknown tool: test_"
-
-FAILED = {
-    # What a server may offer, and this one does not say it does.
-    "logging-set-level": LOGGING,
-    "completion-complete": COMPLETIONS,
-    "resources-list": RESOURCES,
-    "resources-read-text": RESOURCES,
-    "resources-read-binary": RESOURCES,
-    "resources-templates-read": RESOURCES,
-    "resources-subscribe": RESOURCES,
-    "resources-unsubscribe": RESOURCES,
-    "prompts-list": PROMPTS,
-    "prompts-get-simple": PROMPTS,
-    "prompts-get-with-args": PROMPTS,
-    "prompts-get-embedded-resource": PROMPTS,
-    "prompts-get-with-image": PROMPTS,
-    # What calls a sample tool that the suite expects of the server under test.
-    "tools-call-simple-text": SAMPLE,
-    "tools-call-image": SAMPLE,
-    "tools-call-audio": SAMPLE,
-    "tools-call-embedded-resource": SAMPLE,
-    "tools-call-mixed-content": SAMPLE,
-    "tools-call-with-logging": LOGGING,
-    "tools-call-error": SAMPLE,
-    "tools-call-with-progress": SAMPLE,
-    "tools-call-sampling": SAMPLE,
-    "tools-call-elicitation": SAMPLE,
-    "elicitation-sep1034-defaults": SAMPLE,
-    "elicitation-sep1330-enums": SAMPLE,
-    "json-schema-2020-12": "Tool 'json_schema_2020_12_tool' not found",
-}
-"""Scenarios that can't pass, with what the suite is told there; nothing else is wrong in them."""
+FAILED = re.compile(
+    "no method is named '(logging/setLevel|completion/complete|prompts/|resources/)"
+    "|Unknown tool: test_|Tool 'json_schema_2020_12_tool' not found"
+)
+"""What the suite is told in scenarios that can't pass: of what a server may offer, and this one
+does not say it does, and of sample tools that the suite expects. Nothing else is wrong in them.
+"""
 
 
 def command(package: str, name: str) -> list[str]:
@@ -117,9 +83,8 @@ async def test_every_server_scenario_that_can_pass_does(
     ended = await run(whole, tmp_path)
     found = outcomes(tmp_path)
     assert {name for name, failure in found.items() if not failure} == PASSED, ended.output
-    assert found.keys() == PASSED | FAILED.keys()
-    for name, reason in FAILED.items():
-        assert reason in found[name], name
+    for name in found.keys() - PASSED:
+        assert FAILED.search(found[name]), name
 
 
 async def test_a_list_of_all_tools_conforms_as_well(served: ServedGateway, tmp_path: Path) -> None:

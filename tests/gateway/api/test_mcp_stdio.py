@@ -16,26 +16,26 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
-from adapters.simulator import Faults
 from gateway.access.guard import Caller
-from gateway.api.mcp import CAPABILITIES_KEY, REVISION_KEY, Visitor
+from gateway.api.mcp import REVISION_KEY
 from gateway.api.mcp_stdio import McpStdio
-from gateway.api.mcp_tools import Listing, OutputSchema
+from gateway.api.mcp_tools import OutputSchema, Visitor
 from gateway.cli.mcp import OUTPUT_SCHEMAS
 from manifests import Catalog
 from tests.support.commands import finport
-from tests.support.gateways import LocalGateway, open_local_gateway
+from tests.support.gateways import LocalGateway, open_local_gateway, play, under_way
+from tests.support.mcp_messages import META, request
 from tests.support.upstreams import upstream
-from tests.support.waiting import PATIENCE_S, Held, until
+from tests.support.waiting import PATIENCE_S, Held
 
 FINPORT_MCP = ("-m", "gateway.cli.main", "mcp", "--upstream", "simulated")
 COIN = {"name": "get_coin", "arguments": {"uuid": "x"}}
-META = {REVISION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
+PING = request("ping")
+LISTING = request("tools/list")
 
 
 def call(id_: object = 1, **params: object) -> dict[str, Any]:
-    given = {"name": "call_tool", "arguments": COIN, **params}
-    return {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": given}
+    return request("tools/call", {"name": "call_tool", "arguments": COIN, **params}, id_)
 
 
 def cancel(id_: object) -> dict[str, Any]:
@@ -98,8 +98,9 @@ async def test_a_client_starts_it_finds_a_tool_and_calls_it(tmp_path: Path, era:
 def test_the_end_of_input_ends_it_when_all_is_answered(tmp_path: Path) -> None:
     process = started(tmp_path, "--simulated-latency-s", "0.5", "--max-rows", "2")
     table = {"name": "coins_get_analysis", "arguments": {"pair_id": 1}}
-    ping = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
-    output, log = process.communicate(lines(call(1), call(2, arguments=table), ping)[:-1], 60)
+    output, log = process.communicate(
+        lines(call(1), call(2, arguments=table), PING | {"id": "p"})[:-1], 60
+    )
     assert process.returncode == 0
     assert next(iter(decoded(output))) == "p"
     answers = decoded(output)
@@ -139,36 +140,29 @@ def test_only_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
 
 
 def test_options_say_how_tools_are_listed(tmp_path: Path) -> None:
-    process = started(
-        tmp_path, "--tools", "domain:bond", "--page-size", "3", "--output-schema", "none"
-    )
+    """Clients that reserve the name of call_tool call it by another."""
+    options = ("--tools", "execute", "--page-size", "3", "--output-schema", "none")
     params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t"}}
-    hello = {"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params}
-    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    output, _ = process.communicate(lines(hello, listing), 60)
-    answers = decoded(output)
+    order = {"name": "get_coin", "parameters": {"uuid": "x"}}
+    asked = (
+        request("initialize", params, "hello"),
+        LISTING,
+        call(2, name="execute_tool", arguments=order),
+    )
+    answers = decoded(started(tmp_path, *options).communicate(lines(*asked), 60)[0])
     assert answers["hello"]["result"]["protocolVersion"] == "2024-11-05"
-    assert "websiteUrl" not in answers["hello"]["result"]["serverInfo"]
     assert answers[1]["result"]["nextCursor"] == "3"
     tools = answers[1]["result"]["tools"]
-    assert len(tools) == 3
+    assert [tool["name"] for tool in tools] == ["search_tools", "describe_tool", "execute_tool"]
     assert not any("outputSchema" in tool for tool in tools)
-
-
-def test_call_tool_is_offered_by_another_name_to_clients_that_reserve_it(tmp_path: Path) -> None:
-    process = started(tmp_path, "--tools", "execute", "--output-schema", "none")
-    call = {"name": "execute_tool", "arguments": {"name": "get_coin", "parameters": {"uuid": "x"}}}
-    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    calling = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}
-    answers = decoded(process.communicate(lines(listing, calling), 60)[0])
-    assert "execute_tool" in {tool["name"] for tool in answers[1]["result"]["tools"]}
     assert answers[2]["result"].keys() == {"content", "isError"}
     assert answers[2]["result"]["isError"] is False
 
 
 def test_the_command_line_knows_every_output_schema() -> None:
     assert get_args(OutputSchema) == OUTPUT_SCHEMAS
-    assert (Listing().page_size, Listing().output_schema) == (1_000, OUTPUT_SCHEMAS[0])
+    usual = Visitor(Caller())
+    assert (usual.page_size, usual.output_schema) == (1_000, OUTPUT_SCHEMAS[0])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -176,8 +170,7 @@ def test_a_signal_ends_it_at_once(tmp_path: Path, number: signal.Signals) -> Non
     process = started(tmp_path, "--simulated-hang-rate", "1")
     assert process.stdin is not None
     assert process.stdout is not None
-    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    process.stdin.write(lines(call(2), ping))
+    process.stdin.write(lines(call(2), PING))
     process.stdin.flush()
     assert json.loads(process.stdout.readline())["id"] == 1
     process.send_signal(number)
@@ -191,8 +184,7 @@ def test_a_signal_ends_it_while_nobody_reads_what_it_says(tmp_path: Path) -> Non
     process = started(tmp_path)
     assert process.stdin is not None
     assert process.stdout is not None
-    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    process.stdin.write(lines(*(listing | {"id": n} for n in range(500))))
+    process.stdin.write(lines(*(LISTING | {"id": n} for n in range(500))))
     process.stdin.flush()
     process.stdout.read(1)
     process.terminate()
@@ -291,14 +283,6 @@ async def pipe(local: LocalGateway) -> AsyncIterator[Pipe]:
         yield it
 
 
-def play(local: LocalGateway, **faults: Any) -> None:
-    object.__setattr__(local.simulator, "faults", Faults(**faults))
-
-
-async def under_way(local: LocalGateway, number: int) -> None:
-    await until(lambda: local.gateway.answers.under_way == number)
-
-
 @pytest.mark.anyio
 async def test_a_notification_ends_the_work_upstream(pipe: Pipe) -> None:
     play(pipe.local, hang_rate=1.0)
@@ -308,7 +292,7 @@ async def test_a_notification_ends_the_work_upstream(pipe: Pipe) -> None:
         pipe.send(cancel(f"{id_}!"), cancel(id_))
         await under_way(pipe.local, 0)
     play(pipe.local)
-    pipe.send(call(8), cancel(8), {"jsonrpc": "2.0", "id": 9, "method": "ping"})
+    pipe.send(call(8), cancel(8), PING | {"id": 9})
     assert (await pipe.read())["id"] == 9  # the call ended before it had begun
     pipe.send(call(8))
     answer = await pipe.read()
@@ -329,8 +313,8 @@ async def test_requests_are_answered_side_by_side(
         pipe.send(
             call("slow", _meta={"progressToken": 0}),
             call("slow"),  # an id that is in use
-            {"jsonrpc": "2.0", "id": "new", "method": "server/discover", "params": {"_meta": META}},
-            {"jsonrpc": "2.0", "id": "none", "method": "nothing"},
+            request("server/discover", {"_meta": META}, "new"),
+            request("nothing", id_="none"),
         )
         told, answers = list[dict[str, Any]](), dict[object, Any]()
         while len(told) < 3 or len(answers) < 3:
@@ -378,15 +362,14 @@ async def test_what_cannot_be_read_is_told_and_the_rest_answered(pipe: Pipe) -> 
 
 @pytest.mark.anyio
 async def test_a_line_too_long_is_one_error_whatever_stands_in_it(pipe: Pipe) -> None:
-    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    tail = b" " * (2**20 - 10) + lines(ping | {"id": "hidden"})
-    for text in (tail + lines(ping), b'"' + b"x" * 2**22 + b'"\n' + lines(ping)):
+    tail = b" " * (2**20 - 10) + lines(PING | {"id": "hidden"})
+    for text in (tail + lines(PING), b'"' + b"x" * 2**22 + b'"\n' + lines(PING)):
         await pipe.send_all(text)
         first, second = await pipe.read(), await pipe.read()
         assert (first["id"], first["error"]["code"]) == (None, -32600)
         assert "over 1048576 bytes" in first["error"]["message"]
         assert second == {"jsonrpc": "2.0", "id": 1, "result": {}}
-    padded = lines(ping)[:-1] + b" " * (2**20 - len(lines(ping))) + b"\n"
+    padded = lines(PING)[:-1] + b" " * (2**20 - len(lines(PING))) + b"\n"
     await pipe.send_all(padded)
     assert (await pipe.read())["result"] == {}
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.access.keys import add
-from manifests import Catalog, Manifest, Selection
-from tests.support.gateways import ServedGateway, open_served_gateway
+from manifests import Catalog, Selection
+from tests.support.gateways import ServedGateway, open_keyed_gateway
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
@@ -18,38 +18,37 @@ BONDS = Selection.parse("domain:bond")
 WALLET = "generate_wallet"
 
 
-async def get(served: ServedGateway, target: str, key: str | None = None) -> Any:
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    async with served.client.get(served.url + target, headers=headers) as got:
-        assert got.status == 200, await got.text()
-        return await got.json()
+async def get(served: ServedGateway, target: str) -> Any:
+    status, answer = await served.ask(target)
+    assert status == 200, answer
+    return answer
 
 
-async def listed(served: ServedGateway, query: str, key: str | None = None) -> set[str]:
+async def listed(served: ServedGateway, query: str) -> set[str]:
     """The names of all that `GET /v1/tools` gives, which are as many as it says."""
-    page = await get(served, f"/v1/tools?limit=1000{query}", key)
+    page = await get(served, f"/v1/tools?limit=1000{query}")
     names = {tool["name"] for tool in page["tools"]}
     assert page["total"] == len(page["tools"]) == len(names)
     return names
 
 
-async def exported(served: ServedGateway, query: str, key: str | None = None) -> set[str]:
-    return {tool["name"] for tool in await get(served, f"/v1/schemas/anthropic{query}", key)}
+async def exported(served: ServedGateway, query: str) -> set[str]:
+    return {tool["name"] for tool in await get(served, f"/v1/schemas/anthropic{query}")}
 
 
-async def described(served: ServedGateway, query: str, key: str | None = None) -> set[str]:
-    paths = (await get(served, f"/openapi.json{query}", key))["paths"]
-    own = (await get(served, "/openapi.json", key))["paths"]
+async def described(served: ServedGateway, query: str) -> set[str]:
+    paths = (await get(served, f"/openapi.json{query}"))["paths"]
+    own = (await get(served, "/openapi.json"))["paths"]
     return {path.removeprefix("/v1/tools/") for path in paths.keys() - own.keys()}
 
 
 @pytest.fixture
-async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[tuple[ServedGateway, str]]:
-    """A served gateway, and a key for bonds only."""
-    file = tmp_path / "clients.json"
-    key, _ = add(file, "bonds", tools=BONDS)
-    async with open_served_gateway(catalog, tmp_path, clients_file=file) as served:
-        yield served, key
+async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[ServedGateway]:
+    """A served gateway, and a client with a key for bonds only."""
+    bonds = {"bonds": {"tools": BONDS}}
+    async with open_keyed_gateway(catalog, tmp_path, bonds) as (served, heads):
+        served.client.headers.update(heads["bonds"])
+        yield served
 
 
 async def test_what_can_t_be_called_is_in_the_catalogue_with_the_reason_and_in_no_schema(
@@ -74,59 +73,37 @@ async def test_without_a_key_only_what_needs_a_grant_is_left_out(
     assert await described(served, f"?tools=names:{WALLET},get_coin") == {"get_coin"}
 
 
-async def test_a_key_is_shown_what_it_may_use(
-    kept: tuple[ServedGateway, str], catalog: Catalog
-) -> None:
-    served, key = kept
+async def test_a_key_is_shown_what_it_may_use(kept: ServedGateway, catalog: Catalog) -> None:
     bonds = {m.name for m in catalog if m in BONDS}
-
-    def can_be_called(manifest: Manifest) -> bool:
-        return manifest.unavailable is None
-
-    callable_ = {m.name for m in catalog if m in BONDS and can_be_called(m)}
-    assert await listed(served, "", key) == bonds
-    assert await listed(served, "&domain=fund", key) <= bonds
-    assert await listed(served, "&q=price+of+bitcoin", key) <= bonds
-    assert await exported(served, "", key) == callable_
-    assert await described(served, "?tools=all", key) == callable_
-    assert await described(served, "?tools=names:get_coin", key) == set()
-
-
-async def test_pages_of_a_narrow_catalogue_join(
-    kept: tuple[ServedGateway, str], catalog: Catalog
-) -> None:
-    served, key = kept
-    names: list[str] = []
-    cursor: str | None = "0"
-    while cursor is not None:
-        page = await get(served, f"/v1/tools?limit=7&cursor={cursor}", key)
-        names += [tool["name"] for tool in page["tools"]]
-        cursor = page["next_cursor"]
-    assert names == [m.name for m in catalog if m in BONDS]
+    callable_ = {m.name for m in catalog if m in BONDS and m.unavailable is None}
+    assert await listed(kept, "") == bonds
+    assert await listed(kept, "&domain=fund") <= bonds
+    assert await listed(kept, "&q=price+of+bitcoin") <= bonds
+    assert await exported(kept, "") == callable_
+    assert await described(kept, "?tools=all") == callable_
+    assert await described(kept, "?tools=names:get_coin") == set()
 
 
 async def test_a_manifest_says_why_its_reader_may_not_call_the_tool(
-    kept: tuple[ServedGateway, str],
+    kept: ServedGateway,
 ) -> None:
-    served, key = kept
-    assert (await get(served, "/v1/tools/bond_zh_us_rate", key))["refused"] is None
-    refused = (await get(served, "/v1/tools/get_coin", key))["refused"]
+    assert (await get(kept, "/v1/tools/bond_zh_us_rate"))["refused"] is None
+    refused = (await get(kept, "/v1/tools/get_coin"))["refused"]
     assert refused == "this client may use domain:bond only, which get_coin is not of"
 
 
 async def test_a_key_added_later_also_closes_the_descriptions_of_tools(
     served: ServedGateway, tmp_path: Path
 ) -> None:
-    url = f"{served.url}/openapi.json?tools=names:get_coin"
     assert await described(served, "?tools=names:get_coin") == {"get_coin"}
     key, _ = add(tmp_path / "clients.json", "late")
     status = 200
     async with asyncio.timeout(PATIENCE_S):
         while status == 200:
-            async with served.client.get(url) as got:
-                status = got.status
+            status, _ = await served.ask("/openapi.json?tools=names:get_coin")
             await asyncio.sleep(0.02)
     assert status == 401
-    assert await described(served, "?tools=names:get_coin", key) == {"get_coin"}
+    served.client.headers["Authorization"] = f"Bearer {key}"
+    assert await described(served, "?tools=names:get_coin") == {"get_coin"}
     document = await get(served, "/openapi.json")
     assert "security" in document["paths"]["/v1/calls"]["post"]

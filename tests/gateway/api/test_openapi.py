@@ -13,11 +13,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
-from adapters.simulator import Faults
+from gateway import ErrorCode
 from manifests import Catalog, Selection
 from manifests.export import ExportFormat, export
 from tests.support.commands import serving
-from tests.support.gateways import HIST, ServedGateway, open_served_gateway
+from tests.support.gateways import HIST, ServedGateway, open_served_gateway, play
 from tests.support.mcp_messages import META, request
 
 
@@ -52,14 +52,9 @@ class Described:
 
 
 async def described(served: ServedGateway, query: str = "") -> Described:
-    async with served.client.get(f"{served.url}/openapi.json{query}") as got:
-        assert got.status == 200
-        return Described(await got.json())
-
-
-@pytest.fixture
-def kept_tables(tables: Path) -> Path:
-    return tables
+    status, document = await served.ask(f"/openapi.json{query}")
+    assert status == 200
+    return Described(document)
 
 
 def every_schema(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -205,8 +200,12 @@ async def test_every_route_answers_as_it_is_described(served: ServedGateway) -> 
         )
         data = data and gzip.compress(data)
         async with served.client.request(method, url, data=data, headers=zipped) as got:
-            assert got.status == status, (method, target, await got.text())
-            said.check(path, method, got.status, got.headers, await got.read())
+            text = await got.text()
+            assert got.status == status, (method, target, text)
+            said.check(path, method, got.status, got.headers, text.encode())
+            assert "Traceback" not in text
+            if status >= 400 and path != "/mcp":
+                assert ErrorCode(json.loads(text)["error"]["code"]).http_status == status
     assert {path for path, *_ in ASKED} == said.document["paths"].keys()
 
 
@@ -216,7 +215,7 @@ async def test_errors_of_upstreams_are_described_as_well(served: ServedGateway) 
     rates = {"busy": 503, "key_refused": 401, "html": 200, "empty": 200, "quota_exhausted": 429}
     seen = set()
     for number, kind in enumerate(rates):
-        object.__setattr__(served.local.simulator, "faults", Faults(rates={kind: 1.0}))  # type: ignore[dict-item]
+        play(served.local, rates={kind: 1.0})
         url = f"{served.url}/v1/tools/get_coin?timeout_s=60"
         async with served.client.post(url, json={"uuid": f"c{number}"}) as got:
             said.check("/v1/tools/{name}", "POST", got.status, got.headers, await got.read())
@@ -266,13 +265,8 @@ async def test_schemas_are_the_exports_of_all_tools_that_can_be_called(
     assert len(callable_) == 752
     for query, strict in (("", False), ("?strict=true", True))[: 1 + (format_ == "openai")]:
         exports = [export(manifest, format_, strict=strict) for manifest in callable_]
-        assert await _schemas(served_whole, format_ + query) == json.loads(json.dumps(exports))
-
-
-async def _schemas(served: ServedGateway, target: str) -> list[dict[str, Any]]:
-    async with served.client.get(f"{served.url}/v1/schemas/{target}") as got:
-        tools: list[dict[str, Any]] = await got.json()
-        return tools
+        _, schemas = await served_whole.ask(f"/v1/schemas/{format_}{query}")
+        assert schemas == json.loads(json.dumps(exports))
 
 
 SCHEMATHESIS = """

@@ -19,7 +19,6 @@ from yarl import URL
 
 from gateway import Gateway, GatewaySettings
 from gateway.api.page import HEADERS, WebPage
-from gateway.api.reference import operations
 from gateway.search.finder import ToolFinder
 from gateway.server.http import serve
 from manifests import Catalog, Column, Manifest, Parameter, RapidApiBinding
@@ -241,48 +240,18 @@ async def test_rendering_leaves_the_event_loop_free(gateway: Gateway) -> None:
     assert await best_ms(page.tool, f"/tools/{SERIES}", name=SERIES) < 5
 
 
-def test_a_document_is_read_with_its_references() -> None:
-    tool = {
-        "description": "One tool.",
-        "required": ["name"],
-        "properties": {
-            "name": {"type": "string", "maxLength": 64},
-            "tags": {"anyOf": [{"$ref": "#/components/schemas/Tags"}, {"type": "null"}]},
-        },
-    }
-    tags = {"type": "array", "items": {"type": "object", "additionalProperties": {"const": 1}}}
-    call = {
-        "operationId": "call",
-        "summary": "Call",
-        "parameters": [
-            {"name": "n", "in": "query", "required": True, "schema": {"type": "integer"}},
-        ],
-        "requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}},
-        "responses": {
-            "404": {"description": "No"},
-            "200": {
-                "description": "It",
-                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Tool"}}},
-            },
-        },
-    }
-    document = {
-        "paths": {"/v1/tools/{name}": {"post": call}},
-        "components": {"schemas": {"Tool": tool, "Tags": tags}},
-    }
-    (read,) = operations(document)
-    assert (read.id, read.method, read.path) == ("call", "POST", "/v1/tools/{name}")
-    ((place, parameter),) = read.parameters
-    assert (place, parameter.name, parameter.kind) == ("query", "n", "integer")
-    assert parameter.required
-    assert [media for media, _ in read.body] == ["application/json"]
-    (status, text, ((_, schema),)), missing = read.answers
-    assert (status, text, schema.kind, schema.text) == ("200", "It", "Tool", "One tool.")
-    assert missing == ("404", "No", ())
-    name, tagged = schema.parts
-    assert (name.required, name.notes) == (True, ("at most 64 characters",))
-    assert (tagged.kind, tagged.required) == ("Tags or null", False)
-    assert [(part.name, part.kind) for part in tagged.parts] == [("any name", "1")]
+async def test_the_reference_says_what_the_description_says(client: aiohttp.ClientSession) -> None:
+    async with client.get("/docs") as response:
+        text = " ".join(re.sub("<[^>]+>", " ", await response.text()).split())
+    for said in (
+        "POST /v1/tools/{name} Call a tool.",
+        "limit in query, integer · at least 1 · at most 1000 · default 100",
+        "application/json ToolsPage · no other names A page of the catalogue.",
+        "total integer required tools array of ToolSummary required name string required",
+        "unavailable string or null required Why it can&#39;t be called now.",
+        "ok false required error ErrorBody required · no other names Why there is no answer",
+    ):
+        assert said in text, said
 
 
 # In a browser.

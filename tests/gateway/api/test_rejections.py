@@ -2,20 +2,17 @@
 interface it came through. What is no call is neither.
 """
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
-from gateway.access.keys import add
-from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
-from tests.support.gateways import ServedGateway, open_local_gateway
+from tests.support.gateways import ServedGateway, open_keyed_gateway, open_served_gateway
+from tests.support.mcp_messages import result_of
 
 pytestmark = pytest.mark.anyio
 
@@ -23,22 +20,16 @@ COIN = {"uuid": "Qwsogvtv82FCd"}
 
 
 @asynccontextmanager
-async def limited(
-    catalog: Catalog, folder: Path
-) -> AsyncIterator[tuple[ServedGateway, dict[str, str]]]:
-    """A served gateway, and the head of a client whose limit is used up."""
-    file = folder / "clients.json"
-    head = {"Authorization": f"Bearer {add(file, 'rare', per_second=1 / 60)[0]}"}
-    settings: dict[str, Any] = {"clients_file": file, "deadline_s": 0.2}
+async def limited(catalog: Catalog, folder: Path) -> AsyncIterator[ServedGateway]:
+    """A served gateway, and a client whose limit is used up."""
+    rare = {"rare": {"per_second": 1 / 60}}
     async with (
         JsonLines.open(folder / "calls.jsonl") as trace,
-        open_local_gateway(catalog, folder, trace=trace, **settings) as local,
-        http.serve(local.gateway, "127.0.0.1", 0) as url,
-        aiohttp.ClientSession(headers=head) as client,
+        open_keyed_gateway(catalog, folder, rare, trace=trace, deadline_s=0.2) as (served, heads),
     ):
-        served = ServedGateway(url, local, client)
+        served.client.headers.update(heads["rare"])
         await served.call("get_coin", {})  # which uses up the rate of this minute
-        yield served, head
+        yield served
 
 
 async def ask_rest(served: ServedGateway) -> None:
@@ -48,31 +39,17 @@ async def ask_rest(served: ServedGateway) -> None:
 
 async def ask_batch(served: ServedGateway) -> None:
     call = {"id": "one", "tool": "get_coin", "arguments": COIN}
-    async with served.client.post(f"{served.url}/v1/calls", data=json.dumps(call)) as answer:
-        refused = json.loads(await answer.text())
+    _, refused = await served.ask("/v1/calls", call)
     assert (refused["id"], refused["error"]["code"]) == ("one", "rate_limited")
 
 
-async def mcp(
-    served: ServedGateway, query: str, name: str, arguments: dict[str, Any]
-) -> dict[str, Any]:
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-    call |= {"params": {"name": name, "arguments": arguments}}
-    async with served.client.post(f"{served.url}/mcp{query}", json=call) as answer:
-        result = (await answer.json())["result"]
-    assert result["isError"]
-    said: dict[str, Any] = json.loads(result["content"][0]["text"])
-    return said
-
-
 async def ask_mcp(served: ServedGateway) -> None:
-    refused = await mcp(served, "?tools=all", "get_coin", COIN)
+    refused = await result_of(served, "get_coin", COIN, "?tools=all")
     assert (refused["tool"], refused["error"]["code"]) == ("get_coin", "rate_limited")
 
 
 async def ask_mcp_by_call_tool(served: ServedGateway) -> None:
-    order = {"name": "get_coin", "arguments": COIN}
-    refused = await mcp(served, "", "call_tool", order)
+    refused = await result_of(served, "call_tool", {"name": "get_coin", "arguments": COIN})
     assert (refused["tool"], refused["error"]["code"]) == ("get_coin", "rate_limited")
 
 
@@ -80,7 +57,7 @@ async def ask_mcp_by_call_tool(served: ServedGateway) -> None:
 async def test_a_call_that_a_client_s_limit_refuses_is_recorded_and_counted(
     catalog: Catalog, tmp_path: Path, ask: Any, json_lines: Any
 ) -> None:
-    async with limited(catalog, tmp_path) as (served, _):
+    async with limited(catalog, tmp_path) as served:
         await ask(served)
         assert served.local.gateway.outcomes["rate_limited"] == 1
         async with served.client.get(f"{served.url}/metrics") as answer:
@@ -95,20 +72,18 @@ async def test_a_call_by_mcp_that_can_t_be_made_is_recorded(
 ) -> None:
     async with (
         JsonLines.open(tmp_path / "calls.jsonl") as trace,
-        open_local_gateway(catalog, tmp_path, trace=trace) as local,
-        http.serve(local.gateway, "127.0.0.1", 0) as url,
-        aiohttp.ClientSession() as client,
+        open_served_gateway(catalog, tmp_path, trace=trace) as served,
     ):
         order = {"name": "get_coin", "arguments": "Qwsogvtv82FCd"}
-        await mcp(ServedGateway(url, local, client), "", "call_tool", order)
+        assert "error" in await result_of(served, "call_tool", order)
     (record,) = json_lines("calls.jsonl")
     assert (record["tool"], record["code"]) == ("get_coin", "invalid_arguments")
 
 
 async def test_a_search_that_a_limit_refuses_is_no_call(catalog: Catalog, tmp_path: Path) -> None:
-    async with limited(catalog, tmp_path) as (served, _):
+    async with limited(catalog, tmp_path) as served:
         before = served.local.gateway.outcomes.copy()
-        refused = await mcp(served, "", "search_tools", {"query": "gold"})
+        refused = await result_of(served, "search_tools", {"query": "gold"})
         assert refused["error"]["code"] == "rate_limited"
         assert served.local.gateway.outcomes == before
 
@@ -124,7 +99,7 @@ async def test_a_list_and_a_search_count_against_the_limits_of_a_client(
     catalog: Catalog, tmp_path: Path, path: str
 ) -> None:
     async with (
-        limited(catalog, tmp_path) as (served, _),
+        limited(catalog, tmp_path) as served,
         served.client.get(f"{served.url}{path}") as answer,
     ):
         assert (answer.status, answer.headers["Retry-After"]) == (429, "60")
@@ -135,18 +110,17 @@ async def test_each_message_of_an_array_counts_against_the_limits_of_a_client(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.api.mcp.TURN_S", 0.05)
-    async with limited(catalog, tmp_path) as (served, _):
+    async with limited(catalog, tmp_path) as served:
         for method in ("ping", "initialize", "tools/list"):
             params = {"protocolVersion": "2025-03-26"}
             message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-            url = f"{served.url}/mcp?tools=all"
-            async with served.client.post(url, json=[message] * 2) as answer:
-                codes = [one["error"]["data"]["code"] for one in await answer.json()]
+            _, answers = await served.ask("/mcp?tools=all", [message] * 2)
+            codes = [one["error"]["data"]["code"] for one in answers]
             assert codes == ["rate_limited"] * 2, method
-            async with served.client.post(url, json=message) as answer:
-                assert (answer.status == 200) == (method != "tools/list"), method
-            async with served.client.post(f"{served.url}/mcp", json=message) as answer:
-                assert answer.status == 200, "a handshake and the list of three tools are free"
+            status, _ = await served.ask("/mcp?tools=all", message)
+            assert (status == 200) == (method != "tools/list"), method
+            status, _ = await served.ask("/mcp", message)
+            assert status == 200, "a handshake and the list of three tools are free"
 
 
 async def test_to_read_about_a_tool_that_there_is_not_is_no_call(
@@ -154,14 +128,10 @@ async def test_to_read_about_a_tool_that_there_is_not_is_no_call(
 ) -> None:
     async with (
         JsonLines.open(tmp_path / "calls.jsonl") as trace,
-        open_local_gateway(catalog, tmp_path, trace=trace) as local,
-        http.serve(local.gateway, "127.0.0.1", 0) as url,
-        aiohttp.ClientSession() as client,
+        open_served_gateway(catalog, tmp_path, trace=trace) as served,
     ):
-        async with client.get(f"{url}/v1/tools/get_coinn") as answer:
-            assert answer.status == 404
-            error = (await answer.json())["error"]
-        assert error["code"] == "unknown_tool"
-        assert "get_coin" in error["details"]["nearest"]
-        assert local.gateway.outcomes == {}
+        status, answer = await served.ask("/v1/tools/get_coinn")
+        assert (status, answer["error"]["code"]) == (404, "unknown_tool")
+        assert "get_coin" in answer["error"]["details"]["nearest"]
+        assert served.local.gateway.outcomes == {}
     assert (tmp_path / "calls.jsonl").read_bytes() == b""

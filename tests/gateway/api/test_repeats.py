@@ -14,6 +14,7 @@ from gateway.pipeline.bind import Binder, InvalidCall
 from manifests import Catalog
 from manifests.common.json_text import AT_ONCE, Repeating, read_json
 from tests.support.gateways import ServedGateway
+from tests.support.mcp_messages import result_of
 
 pytestmark = pytest.mark.anyio
 
@@ -28,17 +29,16 @@ def check(error: dict[str, Any]) -> None:
 
 
 async def test_a_body_with_an_argument_twice_is_refused(served: ServedGateway) -> None:
-    url = f"{served.url}/v1/tools/get_coin"
     spellings = (TWICE, b' {"uuid" \n:\t"a" , "uuid":"b:"}', rb'{"uuid":"a","\u0075uid":1}')
     for body in (*spellings, b'{"uuid":"a","x":{"uuid":1},"uuid":"b"}'):
         for _ in range(2):  # also where the text is known already
-            async with served.client.post(url, data=body) as got:
-                assert got.status == 422
-                check((await got.json())["error"])
-    async with served.client.post(url, data=b'{"uuid":"a:b","x":{"uuid":1}}') as got:
-        assert "x: is no argument of this tool" in (await got.json())["error"]["message"]
-    async with served.client.post(f"{served.url}/v1/tools/get_conin", data=TWICE) as got:
-        assert (await got.json())["error"]["code"] == "unknown_tool"
+            status, answer = await served.ask("/v1/tools/get_coin", body)
+            assert status == 422
+            check(answer["error"])
+    _, answer = await served.ask("/v1/tools/get_coin", b'{"uuid":"a:b","x":{"uuid":1}}')
+    assert "x: is no argument of this tool" in answer["error"]["message"]
+    _, answer = await served.ask("/v1/tools/get_conin", TWICE)
+    assert answer["error"]["code"] == "unknown_tool"
 
 
 async def test_a_call_of_a_batch_with_an_argument_twice_is_refused_alone(
@@ -72,8 +72,8 @@ async def test_an_mcp_call_with_an_argument_twice_is_refused(
 ) -> None:
     params = b'{"name":"%b","arguments":%b}' % (name, arguments)
     body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params
-    async with served.client.post(f"{served.url}/mcp{query}", data=body) as got:
-        result = (await got.json())["result"]
+    _, answer = await served.ask(f"/mcp{query}", body)
+    result = answer["result"]
     assert result["isError"]
     check(json.loads(result["content"][0]["text"])["error"])
 
@@ -95,8 +95,7 @@ async def test_a_name_twice_is_refused_wherever_it_stands_in_a_message(
     served: ServedGateway, params: bytes, twice: str
 ) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{%b}}' % params
-    async with served.client.post(f"{served.url}/mcp", data=body) as got:
-        answer = await got.json()
+    _, answer = await served.ask("/mcp", body)
     said = answer["error"]["message"] if "error" in answer else str(answer["result"])
     assert "error" in answer or answer["result"]["isError"]
     assert f"{twice} is given more than once" in said or f"{twice}: is given more than once" in said
@@ -105,16 +104,13 @@ async def test_a_name_twice_is_refused_wherever_it_stands_in_a_message(
 
 async def test_a_message_that_has_a_name_twice_is_no_request(served: ServedGateway) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/list"}'
-    async with served.client.post(f"{served.url}/mcp", data=body) as got:
-        assert "id is given more than once" in (await got.json())["error"]["message"]
+    _, answer = await served.ask("/mcp", body)
+    assert "id is given more than once" in answer["error"]["message"]
 
 
 async def test_a_long_message_with_colons_in_its_texts_is_read(served: ServedGateway) -> None:
-    arguments = {"query": '{"a": 1} ' * 3_000}
-    params = {"name": "search_tools", "arguments": arguments}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    async with served.client.post(f"{served.url}/mcp", json=message) as got:
-        assert (await got.json())["result"]["isError"] is False
+    told = await result_of(served, "search_tools", {"query": '{"a": 1} ' * 3_000})
+    assert "error" not in told
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,27 @@
 """The REST API, over a real socket."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
-from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
-from tests.support.gateways import HIST, ServedGateway, open_local_gateway
+from tests.support.gateways import HIST, ServedGateway, open_served_gateway, play
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
 DEEP = b'{"uuid":' + b"[" * 300 + b"]" * 300 + b"}"
+
+
+@pytest.fixture
+def kept_tables() -> None:
+    """Here it is asked upstream for tables, too."""
 
 
 async def test_a_call_answers_with_the_envelope(served: ServedGateway) -> None:
@@ -54,29 +56,21 @@ async def test_a_directive_that_means_nothing_is_refused(
     served: ServedGateway, header: str, told: str
 ) -> None:
     for path in ("/v1/tools/get_coin", "/v1/calls"):
-        head = {"Cache-Control": header}
-        async with served.client.post(f"{served.url}{path}", data=b"{}", headers=head) as got:
-            error = (await got.json())["error"]
-            assert (got.status, error["code"]) == (400, "invalid_request")
-            assert told in error["message"]
+        status, answer = await served.ask(path, {}, {"Cache-Control": header})
+        assert (status, answer["error"]["code"]) == (400, "invalid_request")
+        assert told in answer["error"]["message"]
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        "no-cache",
-        "max-age=0",
+        *("no-cache", "max-age=0", "max-age=259200", "no-transform", ""),
         "no-cache, no-store, must-revalidate",
-        "max-age=259200",
-        "no-transform",
-        "",
     ],
 )
 async def test_what_clients_and_proxies_send_is_taken(served: ServedGateway, header: str) -> None:
     head = {"Cache-Control": header, "Pragma": "no-cache"}
-    url = f"{served.url}/v1/tools/get_coin"
-    async with served.client.post(url, data=b'{"uuid":"x"}', headers=head) as got:
-        assert got.status == 200
+    assert (await served.ask("/v1/tools/get_coin", {"uuid": "x"}, head))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -91,9 +85,9 @@ async def test_what_clients_and_proxies_send_is_taken(served: ServedGateway, hea
 async def test_a_query_that_is_wrong_is_told_what_would_be_right(
     served: ServedGateway, query: str, told: str
 ) -> None:
-    async with served.client.get(f"{served.url}/v1/tools?{query}") as got:
-        assert got.status == 400
-        message = (await got.json())["error"]["message"]
+    status, answer = await served.ask(f"/v1/tools?{query}")
+    message = answer["error"]["message"]
+    assert status == 400
     assert message.startswith(told)
     assert ("it takes" in message) == ("it takes" in told)
 
@@ -101,9 +95,7 @@ async def test_a_query_that_is_wrong_is_told_what_would_be_right(
 async def test_the_query_asks_for_rows_and_a_deadline(served: ServedGateway) -> None:
     _, envelope = await served.call("stock_zh_a_hist?max_rows=2&timeout_s=60", HIST)
     assert (len(envelope["data"]), envelope["truncated"]) == (2, True)
-    url = f"{served.url}/v1/results/{envelope['handle']}?offset=20&limit=10"
-    async with served.client.get(url) as response:
-        page = await response.json()
+    _, page = await served.ask(f"/v1/results/{envelope['handle']}?offset=20&limit=10")
     assert (page["rows"], page["offset"], len(page["data"])) == (22, 20, 2)
     _, late = await served.call("get_coin?timeout_s=0.000001", {"uuid": "x"})
     assert (late["error"]["code"], late["error"]["fault"]) == ("timeout", "agent")
@@ -113,46 +105,21 @@ async def test_the_query_asks_for_rows_and_a_deadline(served: ServedGateway) -> 
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "code"),
     [
-        ("POST", "/v1/tools/nothing", b"{}", 404, "unknown_tool"),
-        ("POST", "/v1/tools/get_qhkc_index", b"{}", 410, "unavailable"),
-        ("POST", "/v1/tools/get_coin", b"{}", 422, "invalid_arguments"),
         ("POST", "/v1/tools/get_coin", b"", 422, "invalid_arguments"),
+        ("POST", "/v1/tools/get_coin", DEEP, 422, "invalid_arguments"),
         ("POST", "/v1/tools/get_coin", b"{'a'}", 400, "invalid_request"),
-        ("POST", "/v1/tools/get_coin", b"[1]", 400, "invalid_request"),
-        ("POST", "/v1/tools/get_coin", b"[" * 100_000, 400, "invalid_request"),
-        ("POST", "/v1/tools/get_coin", b" " * (2**20 + 1), 413, "too_large"),
-        ("POST", "/v1/tools/get_coin?rows=1", b"{}", 400, "invalid_request"),
-        ("PUT", "/v1/tools/get_coin", b"{}", 405, "method_not_allowed"),
-        ("DELETE", "/v1/tools/get_coin", b"", 405, "method_not_allowed"),
-        ("GET", "/v1/tools/nothing", b"", 404, "unknown_tool"),
-        ("GET", "/v1/tools?domain=stocks", b"", 400, "invalid_request"),
-        ("GET", "/v1/tools?limit=0", b"", 400, "invalid_request"),
-        ("GET", "/v1/results/0123", b"", 404, "not_found"),
-        ("GET", "/nowhere", b"", 404, "not_found"),
         ("POST", "/v1/tools", b"{}", 405, "method_not_allowed"),
         ("POST", "/healthz", b"{}", 405, "method_not_allowed"),
-        (
-            "POST",
-            "/v1/tools/get_coin",
-            b'{"uuid":' + b"[" * 300 + b"]" * 300 + b"}",
-            422,
-            "invalid_arguments",
-        ),
     ],
 )
 async def test_bad_requests_get_a_typed_json_error(
     served: ServedGateway, method: str, path: str, body: bytes, status: int, code: str
 ) -> None:
+    """Others: what is described of each route, and ways into a gateway that must fail."""
     async with served.client.request(method, served.url + path, data=BytesIO(body)) as response:
-        assert response.status == status
-        assert response.content_type == "application/json"
-        text = await response.text()
-    envelope = json.loads(text)
-    assert envelope["ok"] is False
-    error = envelope["error"]
-    assert error["code"] == code
+        error = (await response.json())["error"]
+    assert (response.status, error["code"]) == (status, code)
     assert set(error) == {"code", "message", "fault", "retryable", "retry_after_s", "details"}
-    assert "Traceback" not in text
     if status == 405:
         assert response.headers["Allow"].startswith("GET, HEAD")
 
@@ -162,11 +129,9 @@ async def test_what_fails_before_the_call_is_in_the_trace(
 ) -> None:
     async with (
         JsonLines.open(tmp_path / "trace.jsonl") as trace,
-        open_local_gateway(catalog, tmp_path, trace=trace) as local,
-        http.serve(local.gateway, "127.0.0.1", 0) as url,
-        aiohttp.ClientSession() as client,
+        open_served_gateway(catalog, tmp_path, trace=trace) as served,
     ):
-        tool = f"{url}/v1/tools/get_coin"
+        client, tool = served.client, f"{served.url}/v1/tools/get_coin"
         for method, body in (("POST", b"{"), ("POST", b" " * (2**20 + 1))):
             await (await client.request(method, tool, data=BytesIO(body))).read()
         await (await client.post(f"{tool}?rows=1")).read()
@@ -184,21 +149,17 @@ async def test_the_catalogue_is_listed_in_pages(served: ServedGateway, catalog: 
     names: list[str] = []
     cursor: str | None = "0"
     while cursor is not None:
-        url = f"{served.url}/v1/tools?limit=300&cursor={cursor}"
-        async with served.client.get(url) as response:
-            page = await response.json()
+        _, page = await served.ask(f"/v1/tools?limit=300&cursor={cursor}")
         names += [tool["name"] for tool in page["tools"]]
         cursor = page["next_cursor"]
     assert page["total"] == len(names)
     assert set(names) == granted
-    async with served.client.get(f"{served.url}/v1/tools?domain=esg") as response:
-        found = await response.json()
+    _, found = await served.ask("/v1/tools?domain=esg")
     assert [tool["name"] for tool in found["tools"]] == ["index_eri"]
 
 
 async def test_a_manifest_is_shown_with_a_sample_call_that_works(served: ServedGateway) -> None:
-    async with served.client.get(f"{served.url}/v1/tools/get_coin") as response:
-        manifest: dict[str, Any] = await response.json()
+    _, manifest = await served.ask("/v1/tools/get_coin")
     assert manifest["source"] == "rapidapi"
     assert manifest["binding"]["path"] == "/coin/{uuid}"
     status, _ = await served.call("get_coin", manifest["sample"])
@@ -209,8 +170,7 @@ async def test_health_counts_what_calls_ended_as(served: ServedGateway, catalog:
     await served.call("get_coin", {"uuid": "x"})
     await served.call("get_coin", {"uuid": "x"})
     await served.call("get_coin", {})
-    async with served.client.get(f"{served.url}/healthz") as response:
-        health = await response.json()
+    _, health = await served.ask("/healthz")
     assert (health["status"], health["tools"]) == ("ok", len(catalog))
     assert health["calls"] == {"live": 1, "cached": 1, "invalid_arguments": 1}
     assert health["peak_rss_bytes"] > 0
@@ -219,9 +179,7 @@ async def test_health_counts_what_calls_ended_as(served: ServedGateway, catalog:
 
 
 async def test_a_client_that_goes_away_ends_its_call(served: ServedGateway) -> None:
-    object.__setattr__(
-        served.local.simulator, "faults", type(served.local.simulator.faults)(hang_rate=1.0)
-    )
+    play(served.local, hang_rate=1.0)
     call = asyncio.create_task(served.call("get_coin", {"uuid": "x"}))
     await until(lambda: served.local.gateway.answers.under_way)
     call.cancel()

@@ -1,8 +1,6 @@
 """Rows behind a handle: for who may use the tool that gave it, and within its limits."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,56 +9,42 @@ import pytest
 
 from cache import Entry
 from gateway import CallContext, CallError, Page
-from gateway.access.keys import add
 from gateway.tables.rows import read as read_rows
 from manifests import Catalog
 from manifests.selection import Selection
-from tests.support.gateways import HIST, ServedGateway, open_served_gateway
-from tests.support.mcp_messages import post, request
+from tests.support.gateways import (
+    HIST,
+    ServedGateway,
+    open_keyed_gateway,
+    open_served_gateway,
+)
+from tests.support.mcp_messages import result_of
 
 pytestmark = pytest.mark.anyio
 
 TOOL = "stock_zh_a_hist"
 
 
-@pytest.fixture
-def kept_tables(tables: Path) -> Path:
-    return tables
+CLIENTS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "coins": {"tools": Selection.parse("names:get_coin")},
+    "rare": {"per_second": 1 / 60},
+}
 
 
-@asynccontextmanager
-async def keyed(
-    catalog: Catalog, folder: Path, kept: Path
-) -> AsyncIterator[tuple[ServedGateway, dict[str, str]]]:
-    """A served gateway, and keys of clients: with all tools, with one, with one call a minute."""
-    file = folder / "clients.json"
-    keys = {
-        "all": add(file, "all")[0],
-        "coins": add(file, "coins", tools=Selection.parse("names:get_coin"))[0],
-        "rare": add(file, "rare", per_second=1 / 60)[0],
-    }
-    async with open_served_gateway(catalog, folder, clients_file=file, kept=kept) as served:
-        yield served, keys
+async def rows(served: ServedGateway, head: dict[str, str], handle: str) -> tuple[int, Any]:
+    return await served.ask(f"/v1/results/{handle}?offset=1&limit=2", None, head)
 
 
-async def rows(served: ServedGateway, key: str, handle: str) -> tuple[int, dict[str, Any]]:
-    head = {"Authorization": f"Bearer {key}"}
-    url = f"{served.url}/v1/results/{handle}?offset=1&limit=2"
-    async with served.client.get(url, headers=head) as answer:
-        return answer.status, await answer.json()
-
-
-async def shortened(served: ServedGateway, key: str) -> str:
-    head = {"Authorization": f"Bearer {key}"}
-    url = f"{served.url}/v1/tools/{TOOL}?max_rows=2"
-    async with served.client.post(url, json=HIST, headers=head) as answer:
-        return str((await answer.json())["handle"])
+async def shortened(served: ServedGateway, head: dict[str, str]) -> str:
+    _, answer = await served.ask(f"/v1/tools/{TOOL}?max_rows=2", HIST, head)
+    return str(answer["handle"])
 
 
 async def test_rows_are_for_who_may_use_the_tool_that_gave_them(
     catalog: Catalog, tmp_path: Path, kept_tables: Path
 ) -> None:
-    async with keyed(catalog, tmp_path, kept_tables) as (served, keys):
+    async with open_keyed_gateway(catalog, tmp_path, CLIENTS, kept=kept_tables) as (served, keys):
         handle = await shortened(served, keys["all"])
         status, page = await rows(served, keys["all"], handle)
         assert (status, len(page["data"]), page["handle"]) == (200, 2, handle)
@@ -78,7 +62,7 @@ async def test_rows_are_for_who_may_use_the_tool_that_gave_them(
 async def test_rows_count_against_the_limits_of_their_client(
     catalog: Catalog, tmp_path: Path, kept_tables: Path
 ) -> None:
-    async with keyed(catalog, tmp_path, kept_tables) as (served, keys):
+    async with open_keyed_gateway(catalog, tmp_path, CLIENTS, kept=kept_tables) as (served, keys):
         handle = await shortened(served, keys["all"])
         assert (await rows(served, keys["rare"], handle))[0] == 200
         status, refused = await rows(served, keys["rare"], handle)
@@ -90,7 +74,7 @@ async def test_a_handle_outlives_the_gateway_that_gave_it(
     catalog: Catalog, tmp_path: Path, kept_tables: Path
 ) -> None:
     origins: dict[str, Any] = {}
-    async with keyed(catalog, tmp_path, kept_tables) as (served, keys):
+    async with open_keyed_gateway(catalog, tmp_path, CLIENTS, kept=kept_tables) as (served, keys):
         handle = await shortened(served, keys["all"])
         first = await rows(served, keys["all"], handle)
         settings = served.local.settings
@@ -130,16 +114,12 @@ async def test_of_a_series_the_newest_rows_are_given_through_every_interface(
     assert (answer["rows"], answer["offset"], answer["shown"]) == (500, 490, TEXT)
 
     call = {"tool": RATES, "arguments": SINCE}
-    url = f"{served.url}/v1/calls?max_rows=10"
-    async with served.client.post(url, data=json.dumps(call)) as got:
-        in_batch = json.loads(await got.read())
-    order = {"name": "call_tool", "arguments": {"name": RATES, "arguments": SINCE, "max_rows": 10}}
-    _, message = await post(served, request("tools/call", order))
-    called = message["result"]
-    told = json.loads(called["content"][0]["text"])
+    _, in_batch = await served.ask("/v1/calls?max_rows=10", call)
+    order = {"name": RATES, "arguments": SINCE, "max_rows": 10}
+    told = await result_of(served, "call_tool", order)
     result = await served.local.gateway.call(RATES, SINCE, CallContext(max_rows=10))
     in_python = json.loads(result.to_json())
-    for other in (in_batch, called["structuredContent"], told, in_python):
+    for other in (in_batch, told, in_python):
         for field in ("data", "rows", "truncated", "offset", "shown", "handle"):
             assert other[field] == answer[field]
     assert (result.value, result.offset, result.shown) == (rows[-10:], 490, TEXT)
@@ -164,13 +144,8 @@ async def over_rest(served: ServedGateway, handle: str, asked: dict[str, Any]) -
 
 
 async def over_mcp(served: ServedGateway, handle: str, asked: dict[str, Any]) -> dict[str, Any]:
-    call = {"name": "read_result", "arguments": {"handle": handle, **asked}}
     query = "?tools=domain:bond" if "columns" in asked else ""
-    _, message = await post(served, request("tools/call", call), query=query)
-    result = message["result"]
-    told: dict[str, Any] = json.loads(result["content"][0]["text"])
-    assert result["isError"] == ("error" in told)
-    assert result.get("structuredContent", told) == told
+    told = await result_of(served, "read_result", {"handle": handle, **asked}, query)
     return told.get("error") or told
 
 
@@ -277,23 +252,19 @@ async def test_a_model_is_given_no_more_than_500_rows_and_may_write_columns_as_t
     assert (await over_mcp(served, handle, {"rows": 5}))["details"]["allowed"][0] == "handle"
     page = await over_mcp(served, handle, {"limit": 1, "columns": "日期, 中国国债收益率2年"})
     assert page["columns"] == ["日期", "中国国债收益率2年"]
-    url = f"{served.url}/v1/results/{handle}?columns=日期,中国国债收益率2年&limit=1"
-    async with served.client.get(url) as got:
-        assert await got.json() == page
+    target = f"/v1/results/{handle}?columns=日期,中国国债收益率2年&limit=1"
+    assert await served.ask(target) == (200, page)
 
 
 async def test_over_mcp_too_rows_are_for_who_may_use_the_tool_and_within_its_limits(
     catalog: Catalog, tmp_path: Path, kept_tables: Path
 ) -> None:
-    async with keyed(catalog, tmp_path, kept_tables) as (served, keys):
+    async with open_keyed_gateway(catalog, tmp_path, CLIENTS, kept=kept_tables) as (served, keys):
         handle = await shortened(served, keys["all"])
-        message = request("tools/call", {"name": "read_result", "arguments": {"handle": handle}})
 
         async def read(key: str) -> dict[str, Any]:
-            head = {"Authorization": f"Bearer {keys[key]}"}
-            _, answer = await post(served, message, head, "?tools=names:get_coin")
-            told: dict[str, Any] = json.loads(answer["result"]["content"][0]["text"])
-            return told
+            query = "?tools=names:get_coin"
+            return await result_of(served, "read_result", {"handle": handle}, query, keys[key])
 
         assert len((await read("all"))["data"]) == (await read("all"))["rows"]
         assert (await read("coins"))["error"]["code"] == "forbidden"

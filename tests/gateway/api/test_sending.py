@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gateway.access.keys import add
 from gateway.api import sending
 from gateway.server import connection
 from manifests import Catalog
 from tests.support.gate import memory
-from tests.support.gateways import ServedGateway, open_served_gateway
+from tests.support.gateways import ServedGateway, open_keyed_gateway
 from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, turns
 
@@ -40,16 +39,13 @@ async def serving_tables(catalog: Catalog, folder: Path) -> AsyncIterator[Served
         rows = [{"n": n, "name": name, "中文": "文" * 25} for n in range(ROWS)]
         return web.json_response(rows)
 
-    keys = [add(folder / "clients.json", "many")[0]]
-    keys.append(add(folder / "clients.json", "single", at_once=1)[0])
+    clients = {"many": {}, "single": {"at_once": 1}}
     async with (
         upstream(table) as url,
-        open_served_gateway(
-            catalog, folder, rapidapi_base_url=url, clients_file=folder / "clients.json"
-        ) as served,
+        open_keyed_gateway(catalog, folder, clients, rapidapi_base_url=url) as (served, heads),
     ):
-        for name, key in zip(("many", "single"), keys, strict=True):
-            served.client.headers[name] = f"Bearer {key}"  # for `asking`; no gateway reads these
+        for name, head in heads.items():
+            served.client.headers[name] = head["Authorization"]  # for `asking`; read by no gateway
         yield served
 
 

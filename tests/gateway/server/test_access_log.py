@@ -4,20 +4,17 @@ import asyncio
 import io
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import orjson
 import pytest
 from pydantic import SecretStr
 
 from gateway.server import access_log as access
-from gateway.server import http
 from gateway.telemetry.logs import ACCESS, MAX_PATH, set_up, shown_path
 from manifests import Catalog
-from tests.support.gateways import ServedGateway, open_local_gateway
+from tests.support.gateways import ServedGateway, open_served_gateway, play
 from tests.support.servers import answer
 from tests.support.waiting import until
 
@@ -27,24 +24,10 @@ KEY = "planted-client-key-0815"
 CALLER = {"Authorization": f"Bearer {KEY}"}
 
 
-@asynccontextmanager
-async def open_served_gateway(
-    catalog: Catalog, folder: Path, **settings: Any
-) -> AsyncIterator[ServedGateway]:
-    async with (
-        open_local_gateway(catalog, folder, access_log=True, **settings) as local,
-        http.serve(local.gateway) as url,
-        aiohttp.ClientSession() as client,
-    ):
-        yield ServedGateway(url, local, client)
-
-
 @pytest.fixture
 async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[ServedGateway]:
-    keys = (SecretStr(f"desk={KEY}"),)
-    async with open_served_gateway(
-        catalog, tmp_path, api_keys=keys, metrics_key=SecretStr("m1")
-    ) as served:
+    keys = {"api_keys": (SecretStr(f"desk={KEY}"),), "metrics_key": SecretStr("m1")}
+    async with open_served_gateway(catalog, tmp_path, access_log=True, **keys) as served:
         yield served
 
 
@@ -170,7 +153,8 @@ async def test_what_was_left_out_is_told_at_the_end(
 ) -> None:
     monkeypatch.setattr(access, "UNKNOWN", 2)
     monkeypatch.setattr(access, "WINDOW_S", 3_600)
-    async with open_served_gateway(catalog, tmp_path, api_keys=(SecretStr(KEY),)) as served:
+    keys = (SecretStr(KEY),)
+    async with open_served_gateway(catalog, tmp_path, access_log=True, api_keys=keys) as served:
         for _ in range(5):
             async with served.client.get(f"{served.url}/v1/tools") as got:
                 assert got.status == 401
@@ -181,10 +165,8 @@ async def test_what_was_left_out_is_told_at_the_end(
 async def test_a_client_that_goes_away_has_its_line(
     catalog: Catalog, tmp_path: Path, stream: io.BytesIO
 ) -> None:
-    async with open_served_gateway(catalog, tmp_path) as served:
-        object.__setattr__(
-            served.local.simulator, "faults", type(served.local.simulator.faults)(hang_rate=1.0)
-        )
+    async with open_served_gateway(catalog, tmp_path, access_log=True) as served:
+        play(served.local, hang_rate=1.0)
         call = asyncio.create_task(served.call("get_coin", {"uuid": "x"}))
         await until(served.local.simulator.requests.total)
         call.cancel()

@@ -4,23 +4,18 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from tests.support.markets import DATES, DAYS, day, write_market
-from tests.support.servers import server
+from tests.support.servers import asked, server
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
 
 async def call(url: str, operation: str, **arguments: object) -> tuple[int, dict[str, Any]]:
-    """A call over a connection of its own, which any worker may accept."""
-    async with (
-        aiohttp.ClientSession() as client,
-        client.post(f"{url}/v1/tools/market_{operation}", json=arguments) as response,
-    ):
-        return response.status, await response.json()
+    """A call that any worker may accept."""
+    return await asked(f"{url}/v1/tools/market_{operation}", arguments)
 
 
 async def test_any_worker_answers_for_the_one_that_holds_the_session(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ from tests.support.servers import (
     coin,
     is_listening,
     not_ready,
-    refusal,
     said_ready,
     server,
     stalling,
@@ -37,13 +36,6 @@ from tests.support.servers import (
 from tests.support.waiting import EARLY_S, PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_without_keys_only_loopback_is_served(tmp_path: Path) -> None:
-    code, stdout, stderr = await refusal(tmp_path, "--host", "0.0.0.0")
-    assert (code, stdout) == (2, "")
-    assert "0.0.0.0 is not a loopback address" in stderr
-    assert "`finport keys add NAME` or set FINPORT_API_KEYS" in stderr
 
 
 @pytest.mark.parametrize(
@@ -118,12 +110,6 @@ async def test_a_gateway_drains_when_its_notice_is_over(tmp_path: Path) -> None:
         began = time.monotonic()
         assert await served.ended() == (0, "")
         assert time.monotonic() - began >= 0.5 - EARLY_S
-
-
-async def test_a_notice_below_zero_is_refused(tmp_path: Path) -> None:
-    code, _, stderr = await refusal(tmp_path, "--drain-notice", "-1")
-    assert code == 2
-    assert "setting drain_notice_s: Input should be greater than or equal to 0" in stderr
 
 
 async def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Several `finport serve` with one Redis, over HTTP: sessions, keys, health and metrics."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from pydantic import SecretStr
 from gateway import CallContext, ErrorCode
 from tests.support.markets import DATES, DAYS, act, day, market_gateway, opened, write_market
 from tests.support.redis import RedisServer, needs_redis, redis_server, relayed
-from tests.support.servers import Server, server
+from tests.support.servers import Server, asked, server
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.anyio, needs_redis]
@@ -33,17 +32,12 @@ async def servers(
 
 
 async def call(url: str, tool: str, **arguments: object) -> tuple[int, dict[str, Any]]:
-    async with (
-        aiohttp.ClientSession() as client,
-        client.post(f"{url}/v1/tools/{tool}", json=arguments) as response,
-    ):
-        return response.status, await response.json()
+    return await asked(f"{url}/v1/tools/{tool}", arguments)
 
 
 async def get(url: str, path: str) -> dict[str, Any]:
-    async with aiohttp.ClientSession() as client, client.get(f"{url}{path}") as response:
-        found: dict[str, Any] = json.loads(await response.read())
-        return found
+    found: dict[str, Any] = (await asked(url + path))[1]
+    return found
 
 
 async def test_a_session_is_reached_through_every_gateway_and_every_worker(tmp_path: Path) -> None:

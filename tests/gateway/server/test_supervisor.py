@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -24,6 +23,7 @@ from gateway.server.supervisor import Plan, Supervisor, pause_after
 from tests.support.servers import (
     Server,
     answer,
+    asked,
     coin,
     environment,
     is_listening,
@@ -208,42 +208,24 @@ async def test_a_killed_worker_takes_only_its_calls_along(tmp_path: Path) -> Non
         assert (code, f"(process {victim}) was ended by signal 9" in stderr) == (0, True)
 
 
-async def test_figures_of_all_workers_add_up_in_one_scrape(tmp_path: Path) -> None:
+async def test_one_worker_says_how_all_are_doing(tmp_path: Path) -> None:
     async with server(tmp_path, "--workers", "2", "--until-stdin-closes") as served:
         async with Load.on(served.port) as load:
             await until(lambda: len(load.pids) == 2)
             load.over = True
         (folder,) = {metrics_folder(worker) for worker in children(served.process.pid)}
         assert os.access(folder, os.W_OK)
-        began = time.monotonic()
-        while (counted := await _counted(served.url)) != load.sent:
-            assert time.monotonic() < began + PATIENCE_S, (counted, load.sent)
-            await asyncio.sleep(0.1)
+        async with asyncio.timeout(PATIENCE_S):
+            while await _counted(served.url) != load.sent:
+                await asyncio.sleep(0.1)
+            _, health = await asked(f"{served.url}/healthz")
+            while health["workers"]["alive"] < 2 or sum(health["calls"].values()) != load.sent:
+                await asyncio.sleep(0.05)
+                _, health = await asked(f"{served.url}/healthz")
+        assert (health["status"], health["workers"]["wanted"]) == ("ok", 2)
         served.stdin.close()
         assert await served.ended() == (0, "")
         assert not os.access(folder, os.F_OK)
-
-
-async def test_one_worker_says_how_all_are_doing(tmp_path: Path) -> None:
-    async with server(tmp_path, "--workers", "2", "--until-stdin-closes") as served:
-        async with Load.on(served.port) as load:
-            await until(lambda: len(load.pids) == 2)
-            load.over = True
-        health = await _health(served.url)
-        assert (health["status"], health["workers"]["wanted"]) == ("ok", 2)
-        began = time.monotonic()
-        while health["workers"]["alive"] < 2 or sum(health["calls"].values()) != load.sent:
-            assert time.monotonic() < began + PATIENCE_S, health
-            await asyncio.sleep(0.05)
-            health = await _health(served.url)
-        served.stdin.close()
-        assert await served.ended() == (0, "")
-
-
-async def _health(url: str) -> dict[str, Any]:
-    async with aiohttp.ClientSession() as client, client.get(f"{url}/healthz") as response:
-        said: dict[str, Any] = await response.json()
-        return said
 
 
 def metrics_folder(worker: int) -> str:
@@ -342,45 +324,13 @@ async def test_workers_that_die_again_and_again_end_the_server() -> None:
     assert stderr.count(b"No such option: --nonsense") <= 6
 
 
-async def test_a_worker_that_dies_at_once_is_replaced_after_a_pause(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(workers, "STEADY_S", 3_600)
-    monkeypatch.setattr(workers, "PAUSE_S", 3_600)
-    monkeypatch.setattr(workers, "LONGEST_PAUSE_S", 3_600)
-    for name, value in environment(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    before = children(os.getpid())
-    with bound_socket("127.0.0.1", 0) as listening:
-        port = listening.getsockname()[1]
-        plan = Plan(("serve",), 2, listening.fileno(), 5, 0, False, "text")
-        running = asyncio.create_task(Supervisor(plan, listening, str(tmp_path)).run())
-        try:
-            await until(lambda: "finport ready on " in capsys.readouterr().out)
-            os.kill(min(children(os.getpid()) - before), signal.SIGKILL)
-            await until(lambda: "is replaced in 3600 s" in caplog.text)
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(coin("x"))
-            assert (await answer(reader))[0] == 200
-            writer.close()
-            os.kill(os.getpid(), signal.SIGTERM)
-            async with asyncio.timeout(60):
-                assert await running == 0
-        finally:
-            running.cancel()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().remove_signal_handler(number)
-    assert children(os.getpid()) == before
-
-
 @asynccontextmanager
 async def supervised(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **told: str
-) -> AsyncIterator[set[int]]:
-    """Two workers whose supervisor runs in this process. In the end it is told to end."""
+) -> AsyncIterator[tuple[set[int], int]]:
+    """Two workers whose supervisor runs in this process, and their port. In the end it is told to
+    end.
+    """
     for name, value in {**environment(folder), **told}.items():
         monkeypatch.setenv(name, value)
     before = children(os.getpid())
@@ -389,7 +339,7 @@ async def supervised(
         running = asyncio.create_task(Supervisor(plan, listening, str(folder)).run())
         try:
             await until(lambda: "finport ready on " in capsys.readouterr().out)
-            yield children(os.getpid()) - before
+            yield children(os.getpid()) - before, listening.getsockname()[1]
             os.kill(os.getpid(), signal.SIGTERM)
             async with asyncio.timeout(60):
                 assert await running == 0
@@ -398,6 +348,23 @@ async def supervised(
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().remove_signal_handler(number)
     assert children(os.getpid()) == before
+
+
+async def test_a_worker_that_dies_at_once_is_replaced_after_a_pause(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("STEADY_S", "PAUSE_S", "LONGEST_PAUSE_S"):
+        monkeypatch.setattr(workers, name, 3_600)
+    async with supervised(tmp_path, monkeypatch, capsys) as (first, port):
+        os.kill(min(first), signal.SIGKILL)
+        await until(lambda: "is replaced in 3600 s" in caplog.text)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(coin("x"))
+        assert (await answer(reader))[0] == 200
+        writer.close()
 
 
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGUSR1], ids=["stopped", "stalled"])
@@ -410,7 +377,7 @@ async def test_a_worker_that_gives_no_sign_is_replaced(
 ) -> None:
     monkeypatch.setattr(workers, "SILENT", 8)
     told = stalling(tmp_path / "stalling")
-    async with supervised(tmp_path, monkeypatch, capsys, **told) as first:
+    async with supervised(tmp_path, monkeypatch, capsys, **told) as (first, _):
         victim, survivor = sorted(first)
         os.kill(victim, how)
         await until(lambda: not is_there(victim))
@@ -427,7 +394,7 @@ async def test_no_worker_is_killed_after_all_processes_were_stopped(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(workers, "SILENT", 5)
-    async with supervised(tmp_path, monkeypatch, capsys) as first:
+    async with supervised(tmp_path, monkeypatch, capsys) as (first, _):
         for worker in first:
             os.kill(worker, signal.SIGSTOP)
         time.sleep(7)  # noqa: ASYNC251 - the supervisor is stopped too
@@ -445,13 +412,6 @@ def test_the_pause_grows_until_a_worker_has_served_for_a_while() -> None:
         pauses.append(pause_after(pauses[-1], lived_s))
     assert pauses[1:8] == [0.1, 0.2, 0.4, 0, 0.1, 0.2, 0.4]
     assert max(pauses) == pauses[-1] == 10
-
-
-async def test_one_process_records(tmp_path: Path) -> None:
-    options = ("--workers", "2", "--mode", "record", "--snapshot", str(tmp_path / "new.snap"))
-    code, _, stderr = await refusal(tmp_path, *options)
-    assert code == 2
-    assert "one process records a snapshot" in stderr
 
 
 @pytest.mark.soak
@@ -478,20 +438,3 @@ async def test_a_minute_of_workers_told_to_end_and_killed(tmp_path: Path) -> Non
         assert code == 0
         assert set(load.lost) <= killed
         assert load.statuses == {200: load.sent - len(load.lost)}
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("workers", ["1", "2"])
-async def test_twenty_servers_told_to_end_lose_no_call(tmp_path: Path, workers: str) -> None:
-    every: list[Load] = []
-    for number in range(20):
-        options = ("--workers", workers, *SLOW)
-        async with server(tmp_path / str(number), *options, **PER_HOST) as served:
-            async with Load.on(served.port, 100) as load:
-                await asyncio.sleep(random.uniform(0.1, 1.5))
-                served.tell(signal.SIGTERM)
-                assert (await served.ended())[0] == 0
-            every.append(load)
-    tell("\n".join(map(str, every)))
-    assert not any(load.lost for load in every)
-    assert all(load.statuses == {200: load.sent} for load in every)

@@ -49,14 +49,6 @@ def test_a_json_line_says_when_where_and_what() -> None:
     assert said == {"level": "warning", "logger": "finport.test", "message": "600519 is 股票"}
 
 
-def test_an_exception_is_text_in_its_line() -> None:
-    (line,) = written("json", fail).splitlines()
-    said = orjson.loads(line)
-    assert said["message"] == "call 7 failed"
-    assert said["exception"].startswith("Traceback")
-    assert said["exception"].endswith("RuntimeError: it\nfailed\x1b[2J")
-
-
 @pytest.mark.parametrize("format_", ["text", "json"])
 def test_what_a_caller_sends_makes_no_line_of_its_own(format_: Literal["text", "json"]) -> None:
     forged = "x\n2026-01-01 ERROR forged\r\x1b[31m\x85\u2028\ud800"
@@ -66,7 +58,12 @@ def test_what_a_caller_sends_makes_no_line_of_its_own(format_: Literal["text", "
     assert format_ == "json" or len(text.splitlines()) == 1
 
 
-def test_text_indents_an_exception() -> None:
+def test_an_exception_is_text_in_its_line_or_indented_behind_it() -> None:
+    (line,) = written("json", fail).splitlines()
+    said = orjson.loads(line)
+    assert said["message"] == "call 7 failed"
+    assert said["exception"].startswith("Traceback")
+    assert said["exception"].endswith("RuntimeError: it\nfailed\x1b[2J")
     first, *others = written("text", fail).splitlines()
     assert first.endswith("ERROR finport.test call 7 failed")
     assert others

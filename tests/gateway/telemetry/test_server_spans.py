@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from gateway.server import http
 from gateway.telemetry.spans import ToolSpans
 from manifests import Catalog
-from tests.support.gateways import ServedGateway, open_local_gateway
+from tests.support.gateways import ServedGateway, open_local_gateway, play
 from tests.support.mcp_messages import request
 from tests.support.waiting import until
 
@@ -28,11 +28,6 @@ CALLER = {"Authorization": f"Bearer {KEY}"}
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 OTHER_TRACE = "0af7651916cd43dd8448eb211c80319c"
 COIN = b'{"uuid":"x"}'
-
-
-@pytest.fixture
-def exporter() -> InMemorySpanExporter:
-    return InMemorySpanExporter()
 
 
 async def opened(
@@ -183,9 +178,7 @@ async def test_a_span_is_named_by_its_route_and_not_by_what_was_asked(
 async def test_a_failure_is_the_type_and_the_status_of_its_span(
     served: ServedGateway, exporter: InMemorySpanExporter
 ) -> None:
-    object.__setattr__(
-        served.local.simulator, "faults", type(served.local.simulator.faults)(failure_rate=1.0)
-    )
+    play(served.local, failure_rate=1.0)
     assert await send(served, "POST", "/v1/tools/get_coin", COIN) == 502
     (span,), _ = spans_of(exporter)
     assert span.attributes is not None
@@ -196,9 +189,7 @@ async def test_a_failure_is_the_type_and_the_status_of_its_span(
 async def test_a_client_that_goes_away_leaves_a_span_that_failed(
     served: ServedGateway, exporter: InMemorySpanExporter
 ) -> None:
-    object.__setattr__(
-        served.local.simulator, "faults", type(served.local.simulator.faults)(hang_rate=1.0)
-    )
+    play(served.local, hang_rate=1.0)
     call = asyncio.create_task(send(served, "POST", "/v1/tools/get_coin", COIN))
     await until(served.local.simulator.requests.total)
     call.cancel()
@@ -210,19 +201,22 @@ async def test_a_client_that_goes_away_leaves_a_span_that_failed(
     assert parent_of(made) == ids(span)
 
 
-async def test_who_may_not_call_leaves_no_span(
-    served: ServedGateway, exporter: InMemorySpanExporter
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/v1/tools", {"Authorization": "Bearer wrong"}, 401),
+        ("/docs", {"Origin": "https://elsewhere.example"}, 403),
+        *((path, {}, 200) for path in ("/healthz", "/readyz?x=1", "/metrics")),
+    ],
+)
+async def test_who_may_not_call_and_who_asks_for_figures_leaves_no_span(
+    served: ServedGateway,
+    exporter: InMemorySpanExporter,
+    path: str,
+    headers: dict[str, str],
+    status: int,
 ) -> None:
-    assert await send(served, "GET", "/v1/tools", Authorization="Bearer wrong") == 401
-    assert await send(served, "GET", "/docs", Origin="https://elsewhere.example") == 403
-    assert exporter.get_finished_spans() == ()
-
-
-async def test_health_and_figures_have_no_span(
-    served: ServedGateway, exporter: InMemorySpanExporter
-) -> None:
-    for path in ("/healthz", "/readyz?x=1", "/metrics"):
-        await send(served, "GET", path)
+    assert await send(served, "GET", path, None, **headers) == status
     assert exporter.get_finished_spans() == ()
 
 

@@ -27,12 +27,6 @@ def watched(*stands_ms: float, for_ms: float) -> Vitals:
     return vitals
 
 
-def test_a_loop_that_stood_a_quarter_of_the_time_says_so() -> None:
-    vitals = watched(15_000, for_ms=60_000)
-    assert vitals.lag_ms.at(0.99) == pytest.approx(14_400, rel=0.02)
-    assert vitals.lag_ms.at(0.5) == pytest.approx(0.1, rel=0.02)
-
-
 @given(
     st.lists(st.floats(0, 20_000), min_size=1, max_size=5),
     st.integers(0, 6_000),
