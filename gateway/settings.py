@@ -4,7 +4,6 @@ Environment `FINPORT_*` overrides the file of `gateway/settings_file.py`, which 
 defaults below.
 """
 
-import shlex
 from hashlib import blake2b
 from importlib.util import find_spec
 from math import ceil
@@ -97,16 +96,6 @@ def _split_by_commas(value: Any) -> Any:
     return value
 
 
-def _split_as_a_shell_does(value: Any) -> Any:
-    return tuple(shlex.split(value)) if isinstance(value, str) else value
-
-
-def _can_be_run(words: tuple[str, ...]) -> tuple[str, ...]:
-    if words and (not words[0] or any("\0" in word for word in words)):
-        raise ValueError("must be a program and its arguments")
-    return words
-
-
 Mode = Literal["live", "record", "replay", "offline"]
 
 _BaseUrl = Annotated[str, AfterValidator(_base_url)]
@@ -115,10 +104,6 @@ _Keys = Annotated[
     *(NoDecode, BeforeValidator(_split_by_commas)),
 ]
 _Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_by_commas)]
-_Words = Annotated[
-    tuple[str, ...],
-    *(NoDecode, BeforeValidator(_split_as_a_shell_does), AfterValidator(_can_be_run)),
-]
 _Seconds = Annotated[float, Field(gt=0, le=DAY_S)]
 _SecondsOrZero = Annotated[float, Field(ge=0, le=DAY_S)]
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -205,9 +190,6 @@ class GatewaySettings(BaseSettings):
 
     shape_share: _Share = Field(
         default=0.1, description="Share of live answers whose shape is compared with earlier ones."
-    )
-    shape_command: _Words = Field(
-        default=(), description="Command that gets each change of shape on standard input."
     )
 
     market: Path | None = Field(

@@ -26,7 +26,7 @@ VARIANTS = 64
 """Variants of one tool that are kept: those seen last."""
 
 CHANGES = 20
-"""Changes of one tool that are kept: the newest. Of one answer no more are told."""
+"""Changes of one tool that are kept: the newest. Of one answer no more are kept."""
 
 MAX_KNOWN = 2**16
 """Bytes of what is known of the tables, or of the documents, of one variant."""

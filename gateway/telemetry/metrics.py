@@ -258,9 +258,6 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
         counters["finport_shape_answers_total"] = [
             ([outcome], [count]) for outcome, count in shapes.answers.items()
         ]
-        counters["finport_shape_notices_total"] = [
-            ([outcome], [count]) for outcome, count in shapes.notices.outcomes.items()
-        ]
     store = answers.store
     if store is not None:
         counters["finport_redis_failures_total"] = [

@@ -25,7 +25,6 @@ HOSTILE = {
     "allow_transactional": "true",
     "allowed_hosts": '["evil.example"]',
     "allowed_origins": '["http://evil.example"]',
-    "shape_command": '"touch planted"',
     "redis_url": '"redis://evil.example:6379"',
 }
 

@@ -3,7 +3,6 @@
 import json
 import os
 import sqlite3
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
@@ -201,20 +200,6 @@ async def test_wide_tables_of_a_tool_blind_nothing_to_its_others(
             "column_added c:  > number",
         ]
         assert compared.watch.answers == {"first": 1, "compared": 5}
-
-
-async def test_of_one_answer_so_many_changes_are_told_and_no_more(
-    catalog: Catalog, tmp_path: Path
-) -> None:
-    command = (sys.executable, "-c", "")
-    async with open_compared(catalog, tmp_path, shape_command=command) as compared:
-        await compared.answer({"a": 1})
-        await compared.answer({"a": 1, **{f"w{n}x": n for n in range(400)}})
-        await compared.answer({"a": 1, "b": 1})
-        assert compared.kinds == {"path_added": 401}
-        notices = compared.watch.notices.outcomes
-        await until(lambda: notices.total() == CHANGES + 1)
-        assert notices["left_out"] == 0
 
 
 @pytest.mark.parametrize(
