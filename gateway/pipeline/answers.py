@@ -28,9 +28,8 @@ from cache.freshness import ANYTHING
 from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.pipeline.bind import BoundCall
-from gateway.pipeline.cached import CachedAnswers
+from gateway.pipeline.cached import CachedAnswers, Outcome, PendingCall
 from gateway.pipeline.execute import PATIENCE_S, Execution, execute_in_session
-from gateway.pipeline.outcome import Outcome, PendingCall
 from gateway.pipeline.snapshot_rows import (
     never_recorded,
     not_in_snapshot,

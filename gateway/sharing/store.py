@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
+from zlib import crc32
 
 import anyio
 
@@ -57,6 +58,8 @@ MOST_WAITING = 20_000
 """Commands that may wait to be sent."""
 
 MOST_COUNTS = 100
+
+BUCKETS = 64
 
 _SCRIPTS = {file.stem: file.read_text() for file in Path(__file__).parent.glob("scripts/*.lua")}
 
@@ -307,6 +310,30 @@ class SharedStore:
             if self._is_slow:
                 log.warning("Redis at %s is quick again", self.address)
             self._is_slow = False
+
+
+class Places:
+    """The keys in Redis of the calls of one cache. Each is in one of `BUCKETS` buckets, by a hash.
+
+    The keys of a bucket share a hash tag, so a cluster spreads buckets over its servers and a
+    script finds all that it needs on one of them.
+    """
+
+    def __init__(self, store: SharedStore, cache_name: str) -> None:
+        self._store = store
+        self._cache_name = cache_name
+
+    def of(self, kind: str, key: str = "") -> str:
+        """The key of what `kind` names, of the call with that key."""
+        return self.of_bucket(kind, self.bucket_of(key), key)
+
+    def of_bucket(self, kind: str, bucket: int, key: str = "") -> str:
+        """As `of`, of a bucket."""
+        return self._store.key(kind, key, tag=f"{self._cache_name}:{bucket}")
+
+    def bucket_of(self, key: str) -> int:
+        """The bucket of a call."""
+        return crc32(key.encode()) % BUCKETS
 
 
 def _unread(answer: asyncio.Future[Any]) -> None:

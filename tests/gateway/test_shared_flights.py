@@ -14,7 +14,7 @@ from cache import CacheControl, Clock, Entry
 from gateway import CallContext, Gateway
 from gateway.errors import ErrorCode
 from gateway.sharing.leases import DECODED_AT_ONCE, LEASE_S
-from gateway.sharing.place import Places
+from gateway.sharing.store import Places
 from manifests import Catalog
 from tests.support.gateways import open_sharing_gateways, sharing_settings
 from tests.support.redis import needs_redis, redis_server, relayed

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from cache import Entry
 from gateway.sharing.leases import Ended, Held, Lease, Leases
-from gateway.sharing.place import BUCKETS, Places
-from gateway.sharing.store import SharedStore, StoreError
+from gateway.sharing.store import BUCKETS, Places, SharedStore, StoreError
 from gateway.sharing.tier import SharedTier
 from tests.support.redis import RedisServer, needs_redis, redis_server, relayed
 from tests.support.waiting import until
