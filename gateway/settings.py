@@ -4,6 +4,7 @@ Environment `FINPORT_*` overrides the file of `gateway/settings_file.py`, which 
 defaults below.
 """
 
+from contextlib import suppress
 from hashlib import blake2b
 from importlib.util import find_spec
 from math import ceil
@@ -48,19 +49,14 @@ MOST = 2**53
 SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing
 
 
-def _is_origin(url: str) -> bool:
-    """Whether a URL has `http` or `https` and a host."""
-    try:
-        parts = urlsplit(url)
-        is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        return False
-    return bool(is_whole) and url.isprintable()
-
-
 def _base_url(url: str) -> str:
     """Check a URL and remove a slash at its end."""
-    if not _is_origin(url) or urlsplit(url).query:
+    is_whole = False
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        has_host = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        is_whole = bool(has_host) and url.isprintable() and not parts.query
+    if not is_whole:
         raise ValueError("must be of the form http://HOST:PORT")
     return url.rstrip("/")
 

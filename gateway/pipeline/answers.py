@@ -34,7 +34,7 @@ from gateway.pipeline.snapshot_rows import (
     never_recorded,
     not_in_snapshot,
     recorded_now,
-    row_of_answer,
+    row_of,
     row_of_error,
 )
 from gateway.result import ProvenanceSource
@@ -291,7 +291,7 @@ class Answers:
             if self.shapes is not None:
                 self.shapes.look(bound, entry)
         if self.recorder is not None and not plan.is_for_one:
-            await self.recorder.add(row_of_answer(bound, entry))
+            await self.recorder.add(row_of(bound, entry))
         return Outcome(kept, source=upstream, attempts=flight.attempts)
 
     def _late(self, call: PendingCall, late: Late) -> Outcome:

@@ -29,7 +29,7 @@ import anyio
 from gateway.sharing.connection import (
     ANSWER_S,
     Command,
-    Connection,
+    Execute,
     address_of,
     connected,
     is_late,
@@ -349,10 +349,10 @@ def _is_once(command: Command) -> bool:
 class _Lane:
     """Commands that are sent over one connection, as many at a time as wait."""
 
-    def __init__(self, store: SharedStore, name: str, connection: Connection) -> None:
+    def __init__(self, store: SharedStore, name: str, execute: Execute) -> None:
         self._store = store
         self._has_answers = name != "short"
-        self._connection = connection
+        self._execute = execute
         self._waiting: deque[tuple[Command, asyncio.Future[Any]]] = deque()
         self._asked = asyncio.Event()
         self._closing = False
@@ -409,7 +409,7 @@ class _Lane:
         """
         try:
             async with asyncio.timeout(LIMIT_S):
-                return await self._connection.execute(commands)
+                return await self._execute(commands)
         except TimeoutError:
             raise
         except Exception as error:  # noqa: BLE001 - the library raises errors of its own
@@ -417,7 +417,7 @@ class _Lane:
                 raise TimeoutError(str(error)) from None
             async with asyncio.timeout(LIMIT_S):
                 again = [command for command in commands if not _is_once(command)]
-                answers = iter(await self._connection.execute(again) if again else [])
+                answers = iter(await self._execute(again) if again else [])
                 lost = StoreError("the connection was closed before the answer came")
                 return [lost if _is_once(command) else next(answers) for command in commands]
 
