@@ -12,8 +12,9 @@ holds one session is dead, that says nothing about the others.
 """
 
 import asyncio
-import random
 from typing import Any
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
 from adapters.adapter import Adapter
 from adapters.fault import UpstreamFault
@@ -24,8 +25,7 @@ from gateway.pipeline.bind import BoundCall
 from gateway.settings import GatewaySettings
 from gateway.upstreams.hosts import NotAdmitted, UpstreamHost
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 5.0
-"""How long the wait after the first attempt is at most, and after any. It may double each time."""
+_JITTER = wait_random_exponential(multiplier=0.2, max=5.0)
 
 PATIENCE_S = 5.0
 """A timeout shorter than this says nothing about the host: the caller was in a hurry."""
@@ -51,23 +51,42 @@ class Execution:
         self._client = client
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
+        self._last: UpstreamFault | None = None
 
     async def run(self) -> Answer | CallError:
         """Return the answer, or the error of the last attempt."""
+        try:
+            return await self._attempt()  # tenacity would add a fifth to the time of a call
+        except UpstreamFault as fault:
+            return await self._retry() if fault.retryable else CallError.from_fault(fault)
+        except NotAdmitted as denied:
+            return denied.error
+
+    async def _retry(self) -> Answer | CallError:
+        """Go on after the first attempt, which failed with `_last`."""
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(lambda e: isinstance(e, UpstreamFault) and e.retryable),
+            stop=self._is_over,
+            wait=_wait_s,
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
+        try:
+            async for trial in retrying:
+                with trial:
+                    if self._last is not None and trial.retry_state.attempt_number == 1:
+                        raise self._last
+                    return await self._attempt()
+        except UpstreamFault as fault:
+            return CallError.from_fault(fault)
+        except NotAdmitted as denied:  # the last attempt's fault says more
+            return denied.error if self._last is None else CallError.from_fault(self._last)
+        raise AssertionError("the retrying ends with an answer or a fault")
+
+    def _is_over(self, state: RetryCallState) -> bool:
         retries = 0 if self._bound.plan.is_for_one else self._settings.retries
-        error, longest_s = None, FIRST_WAIT_S
-        while True:
-            try:
-                return await self._attempt()
-            except NotAdmitted as denied:  # the last attempt's fault says more
-                return error or denied.error
-            except UpstreamFault as fault:
-                error, wait_s = CallError.from_fault(fault), _wait_s(fault, longest_s)
-                is_late = self._loop.time() + wait_s >= self._flight.deadline
-                if not fault.retryable or not retries or is_late or not self._host.may_retry():
-                    return error
-            await asyncio.sleep(wait_s)
-            retries, longest_s = retries - 1, min(2 * longest_s, LONGEST_WAIT_S)
+        too_late = self._loop.time() + state.upcoming_sleep >= self._flight.deadline
+        return state.attempt_number > retries or too_late or not self._host.may_retry()
 
     async def _attempt(self) -> Answer:
         """Make one attempt, in a slot of the host. Raises `UpstreamFault` and `NotAdmitted`."""
@@ -85,6 +104,7 @@ class Execution:
             good = True
             return answer
         except UpstreamFault as fault:
+            self._last = fault
             was_patient = timeout_s >= min(PATIENCE_S, settings.attempt_timeout_s)
             good = _speaks_for_its_host(fault, was_patient)
             if fault.kind in ("rate_limited", "status") and fault.other_key is None:
@@ -147,11 +167,11 @@ async def execute_in_session(
         return CallError.from_fault(UpstreamFault("timeout", text, retryable=True))
 
 
-def _wait_s(fault: UpstreamFault, longest_s: float) -> float:
-    jitter_s = random.uniform(0, longest_s)  # noqa: S311 - it decides nothing that is secret
-    if fault.other_key or fault.kind == "quota_exhausted":
-        return jitter_s
-    return max(jitter_s, fault.retry_after_s or 0.0)
+def _wait_s(state: RetryCallState) -> float:
+    fault = state.outcome.exception() if state.outcome else None
+    if not isinstance(fault, UpstreamFault) or fault.other_key or fault.kind == "quota_exhausted":
+        return _JITTER(state)
+    return max(_JITTER(state), fault.retry_after_s or 0.0)
 
 
 def _speaks_for_its_host(fault: UpstreamFault, was_patient: bool) -> bool | None:
