@@ -13,74 +13,46 @@ Fault = Literal["agent", "tool", "quota", "gateway"]
 
 
 class ErrorCode(StrEnum):
-    """Every way in which a call can fail."""
+    """Every way in which a call can fail: its HTTP status, whose fault it is, and whether another
+    attempt may succeed.
+    """
 
-    UNKNOWN_TOOL = "unknown_tool"
-    UNAVAILABLE = "unavailable"
-    INVALID_ARGUMENTS = "invalid_arguments"
-    INVALID_REQUEST = "invalid_request"
-    UNAUTHORIZED = "unauthorized"
-    FORBIDDEN = "forbidden"
-    METHOD_NOT_ALLOWED = "method_not_allowed"
-    NOT_ACCEPTABLE = "not_acceptable"
-    NOT_FOUND = "not_found"
-    TOO_LARGE = "too_large"
-    RATE_LIMITED = "rate_limited"
-    QUOTA_EXHAUSTED = "quota_exhausted"
-    TIMEOUT = "timeout"
-    UPSTREAM_ERROR = "upstream_error"
-    UPSTREAM_UNREACHABLE = "upstream_unreachable"
-    UPSTREAM_INVALID = "upstream_invalid"
-    UPSTREAM_EMPTY = "upstream_empty"
-    NOT_SUBSCRIBED = "not_subscribed"
-    NOT_CONFIGURED = "not_configured"
-    NOT_CACHED = "not_cached"
-    NOT_IN_SNAPSHOT = "not_in_snapshot"
-    OVERLOADED = "overloaded"
-    CIRCUIT_OPEN = "circuit_open"
-    CANCELLED = "cancelled"
-    INTERNAL = "internal"
+    http_status: int
+    fault: Fault
+    retryable: bool
 
-    @property
-    def http_status(self) -> int:
-        return _RULES[self][0]
+    UNKNOWN_TOOL = "unknown_tool", 404, "agent", False
+    UNAVAILABLE = "unavailable", 410, "tool", False
+    INVALID_ARGUMENTS = "invalid_arguments", 422, "agent", False
+    INVALID_REQUEST = "invalid_request", 400, "agent", False
+    UNAUTHORIZED = "unauthorized", 401, "agent", False
+    FORBIDDEN = "forbidden", 403, "agent", False
+    METHOD_NOT_ALLOWED = "method_not_allowed", 405, "agent", False
+    NOT_ACCEPTABLE = "not_acceptable", 406, "agent", False
+    NOT_FOUND = "not_found", 404, "agent", False
+    TOO_LARGE = "too_large", 413, "agent", False
+    RATE_LIMITED = "rate_limited", 429, "quota", True
+    QUOTA_EXHAUSTED = "quota_exhausted", 429, "quota", True
+    TIMEOUT = "timeout", 504, "tool", True
+    UPSTREAM_ERROR = "upstream_error", 502, "tool", True
+    UPSTREAM_UNREACHABLE = "upstream_unreachable", 502, "tool", True
+    UPSTREAM_INVALID = "upstream_invalid", 502, "tool", False
+    UPSTREAM_EMPTY = "upstream_empty", 502, "tool", False
+    NOT_SUBSCRIBED = "not_subscribed", 502, "tool", False
+    NOT_CONFIGURED = "not_configured", 503, "gateway", False
+    NOT_CACHED = "not_cached", 504, "gateway", False  # RFC 9111, section 5.2.1.7
+    NOT_IN_SNAPSHOT = "not_in_snapshot", 404, "gateway", False
+    OVERLOADED = "overloaded", 503, "gateway", True
+    CIRCUIT_OPEN = "circuit_open", 503, "tool", True
+    CANCELLED = "cancelled", 499, "agent", True
+    INTERNAL = "internal", 500, "gateway", False
 
-    @property
-    def fault(self) -> Fault:
-        return _RULES[self][1]
+    def __new__(cls, code: str, http_status: int, fault: Fault, retryable: bool) -> "ErrorCode":
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.http_status, member.fault, member.retryable = http_status, fault, retryable
+        return member
 
-    @property
-    def retryable(self) -> bool:
-        return _RULES[self][2]
-
-
-_RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
-    ErrorCode.UNKNOWN_TOOL: (404, "agent", False),
-    ErrorCode.UNAVAILABLE: (410, "tool", False),
-    ErrorCode.INVALID_ARGUMENTS: (422, "agent", False),
-    ErrorCode.INVALID_REQUEST: (400, "agent", False),
-    ErrorCode.UNAUTHORIZED: (401, "agent", False),
-    ErrorCode.FORBIDDEN: (403, "agent", False),
-    ErrorCode.METHOD_NOT_ALLOWED: (405, "agent", False),
-    ErrorCode.NOT_ACCEPTABLE: (406, "agent", False),
-    ErrorCode.NOT_FOUND: (404, "agent", False),
-    ErrorCode.TOO_LARGE: (413, "agent", False),
-    ErrorCode.RATE_LIMITED: (429, "quota", True),
-    ErrorCode.QUOTA_EXHAUSTED: (429, "quota", True),
-    ErrorCode.TIMEOUT: (504, "tool", True),
-    ErrorCode.UPSTREAM_ERROR: (502, "tool", True),
-    ErrorCode.UPSTREAM_UNREACHABLE: (502, "tool", True),
-    ErrorCode.UPSTREAM_INVALID: (502, "tool", False),
-    ErrorCode.UPSTREAM_EMPTY: (502, "tool", False),
-    ErrorCode.NOT_SUBSCRIBED: (502, "tool", False),
-    ErrorCode.NOT_CONFIGURED: (503, "gateway", False),
-    ErrorCode.NOT_CACHED: (504, "gateway", False),  # RFC 9111, section 5.2.1.7
-    ErrorCode.NOT_IN_SNAPSHOT: (404, "gateway", False),
-    ErrorCode.OVERLOADED: (503, "gateway", True),
-    ErrorCode.CIRCUIT_OPEN: (503, "tool", True),
-    ErrorCode.CANCELLED: (499, "agent", True),
-    ErrorCode.INTERNAL: (500, "gateway", False),
-}
 
 _FROM_KIND: dict[Kind, ErrorCode] = {
     "timeout": ErrorCode.TIMEOUT,
@@ -146,7 +118,7 @@ class CallError:
         if said["fault"] not in get_args(Fault) or not isinstance(said["retryable"], bool):
             raise ValueError("its fault or retryable is none")
         return cls(
-            ErrorCode(said["code"]),
+            ErrorCode(said["code"]),  # type: ignore[call-arg]
             said["message"],
             said["retry_after_s"],
             said["details"],

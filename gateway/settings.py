@@ -4,7 +4,7 @@ Environment `FINPORT_*` overrides the file of `gateway/settings_file.py`, which 
 defaults below.
 """
 
-import shlex
+from contextlib import suppress
 from datetime import date
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -53,19 +53,14 @@ WORLD = 1
 SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing
 
 
-def _is_origin(url: str) -> bool:
-    """Whether a URL has `http` or `https` and a host."""
-    try:
-        parts = urlsplit(url)
-        is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        return False
-    return bool(is_whole) and url.isprintable()
-
-
 def _base_url(url: str) -> str:
     """Check a URL and remove a slash at its end."""
-    if not _is_origin(url) or urlsplit(url).query:
+    is_whole = False
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        has_host = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        is_whole = bool(has_host) and url.isprintable() and not parts.query
+    if not is_whole:
         raise ValueError("must be of the form http://HOST:PORT")
     return url.rstrip("/")
 
@@ -101,16 +96,6 @@ def _split_by_commas(value: Any) -> Any:
     return value
 
 
-def _split_as_a_shell_does(value: Any) -> Any:
-    return tuple(shlex.split(value)) if isinstance(value, str) else value
-
-
-def _can_be_run(words: tuple[str, ...]) -> tuple[str, ...]:
-    if words and (not words[0] or any("\0" in word for word in words)):
-        raise ValueError("must be a program and its arguments")
-    return words
-
-
 Mode = Literal["live", "record", "replay", "offline"]
 
 _BaseUrl = Annotated[str, AfterValidator(_base_url)]
@@ -119,10 +104,6 @@ _Keys = Annotated[
     *(NoDecode, BeforeValidator(_split_by_commas)),
 ]
 _Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_by_commas)]
-_Words = Annotated[
-    tuple[str, ...],
-    *(NoDecode, BeforeValidator(_split_as_a_shell_does), AfterValidator(_can_be_run)),
-]
 _Seconds = Annotated[float, Field(gt=0, le=DAY_S)]
 _SecondsOrZero = Annotated[float, Field(ge=0, le=DAY_S)]
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -209,9 +190,6 @@ class GatewaySettings(BaseSettings):
 
     shape_share: _Share = Field(
         default=0.1, description="Share of live answers whose shape is compared with earlier ones."
-    )
-    shape_command: _Words = Field(
-        default=(), description="Command that gets each change of shape on standard input."
     )
 
     market: Path | None = Field(

@@ -1,8 +1,7 @@
 """The settings file: the one that FINPORT_CONFIG names, else `finport.toml` in the current folder.
 
 A file that is merely found may be someone else's, as in a checkout. So it may not say where secrets
-are sent, who may use them or what is run; only the operator does, in the environment or in a file
-named there.
+are sent or who may use them; only the operator does, in the environment or in a file named there.
 Anything that is not a settings file, or is too large for one, raises `SettingsError`.
 """
 
@@ -22,10 +21,10 @@ OPERATORS_ONLY = frozenset(
         *("rapidapi_base_url", "akshare_base_url", "embeddings_url", "extractor_url"),
         *("api_keys", "clients_file", "metrics_key", "allow_transactional"),
         *("allowed_hosts", "allowed_origins"),
-        *("shape_command", "redis_url"),
+        "redis_url",
     }
 )
-"""What a found file may not say: where secrets are sent, who may use them, and what is run."""
+"""What a found file may not say: where secrets are sent, and who may use them."""
 
 
 class SettingsError(Exception):
@@ -68,6 +67,6 @@ def _check_found(path: Path, said: Mapping[str, Any]) -> None:
     if given:
         raise SettingsError(
             f"setting {given[0]}: {path} was only found here, and may not say where secrets are "
-            f"sent, who may use them or what is run; set {CONFIG}={FOUND} to trust the whole file, "
+            f"sent or who may use them; set {CONFIG}={FOUND} to trust the whole file, "
             f"or move the setting to FINPORT_{given[0].upper()}"
         )

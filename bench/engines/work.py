@@ -15,9 +15,6 @@ from gateway.pipeline.bind import masked
 from gateway.settings import GatewaySettings
 from manifests import Catalog
 
-OWN = "shape_command"
-"""A setting that may hold a secret without being declared as one."""
-
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -89,7 +86,7 @@ def _secret(settings: GatewaySettings) -> Iterable[str]:
         if SecretStr.__name__ in str(field.annotation)
     }
     with_user = {name for name, value in settings if name.endswith("_url") and "@" in str(value)}
-    return declared | with_user | {OWN}
+    return declared | with_user
 
 
 def _with_absolute_paths(options: Any) -> Any:

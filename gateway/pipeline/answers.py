@@ -28,14 +28,13 @@ from cache.freshness import ANYTHING
 from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.pipeline.bind import BoundCall
-from gateway.pipeline.cached import CachedAnswers
+from gateway.pipeline.cached import CachedAnswers, Outcome, PendingCall
 from gateway.pipeline.execute import PATIENCE_S, Execution, execute_in_session
-from gateway.pipeline.outcome import Outcome, PendingCall
 from gateway.pipeline.snapshot_rows import (
     never_recorded,
     not_in_snapshot,
     recorded_now,
-    row_of_answer,
+    row_of,
     row_of_error,
 )
 from gateway.result import ProvenanceSource
@@ -292,7 +291,7 @@ class Answers:
             if self.shapes is not None:
                 self.shapes.look(bound, entry)
         if self.recorder is not None and not plan.is_for_one:
-            await self.recorder.add(row_of_answer(bound, entry))
+            await self.recorder.add(row_of(bound, entry))
         return Outcome(kept, source=upstream, attempts=flight.attempts)
 
     def _late(self, call: PendingCall, late: Late) -> Outcome:

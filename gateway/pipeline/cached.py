@@ -9,22 +9,59 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from anyio import to_thread
 
-from cache import Clock, Entry, Flight, Flights, Kept, MemoryTier, Snapshot, SnapshotError, Tier
+from cache import (
+    CacheControl,
+    Clock,
+    Entry,
+    Flight,
+    Flights,
+    Kept,
+    MemoryTier,
+    Snapshot,
+    SnapshotError,
+    Tier,
+)
 from cache.flight import Late
 from cache.freshness import CLOCK_SKEW_S
 from cache.row import OK
+from gateway.errors import CallError
 from gateway.pipeline.bind import BoundCall
-from gateway.pipeline.outcome import Outcome
 from gateway.pipeline.snapshot_rows import error_of_row
+from gateway.result import ProvenanceSource
 
 log = logging.getLogger("finport")
 
 TIER_WAIT_S = 1.0
 """How long a look-up waits for a tier before it goes on without it."""
+
+
+@dataclass(slots=True)  # frozen would take three times as long to make
+class PendingCall:
+    """One call that is being answered. `asked` says which cached answers are acceptable. `limit_s`
+    is the time for the whole call; `deadline`, in loop time, is when it ends.
+    """
+
+    bound: BoundCall
+    asked: CacheControl
+    client: str
+    limit_s: float
+    deadline: float
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The outcome of a call: an entry or an error, and where it came from. It is never changed."""
+
+    kept: Kept | None = None
+    error: CallError | None = None
+    source: ProvenanceSource | None = None
+    attempts: int = 0
+    snapshot: str | None = None
 
 
 class CachedAnswers:

@@ -9,8 +9,10 @@ from gateway.errors import CallError, ErrorCode
 from gateway.pipeline.bind import BoundCall
 
 
-def row_of_answer(bound: BoundCall, entry: Entry) -> Row:
-    return _row(bound, OK, entry)
+def row_of(bound: BoundCall, entry: Entry, status: str = OK) -> Row:
+    """A row for an answer, or for what `status` says."""
+    manifest = bound.plan.manifest
+    return Row(manifest.name, manifest.revision, bound.arguments, status, entry)
 
 
 def row_of_error(
@@ -25,7 +27,7 @@ def row_of_error(
         latency_ms=round(took_ms, 3),
         upstream=upstream,
     )
-    return _row(bound, error.code.value, entry)
+    return row_of(bound, entry, error.code.value)
 
 
 def error_of_row(row: Row, snapshot: Snapshot) -> CallError:
@@ -66,8 +68,3 @@ def never_recorded(bound: BoundCall, snapshot: str | None) -> CallError:
 def recorded_now(clock: Clock) -> float:
     """Unix time rounded down to the millisecond."""
     return int(clock.wall() * 1e3) / 1e3
-
-
-def _row(bound: BoundCall, status: str, entry: Entry) -> Row:
-    manifest = bound.plan.manifest
-    return Row(manifest.name, manifest.revision, bound.arguments, status, entry)

@@ -1,1 +1,1 @@
-"""The shape of live answers: what changes in it, and who is told."""
+"""The shape of live answers, and what changes in it."""

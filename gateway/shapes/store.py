@@ -5,7 +5,6 @@ variants is kept, and of changes. The file holds paths and types, and no values 
 """
 
 import sqlite3
-import time
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import orjson
 
 from cache.entry import is_time
+from gateway.database import open_database
 from gateway.shapes.known import Change, Difference, Known
 from gateway.shapes.shape import Shape, TooLarge
 from manifests.common.regular_file import WHY_NOT
@@ -20,13 +20,11 @@ from manifests.common.regular_file import WHY_NOT
 LOCK_S = 1.0
 """How long another process is waited for."""
 
-AGAIN_S = 0.01
-
 VARIANTS = 64
 """Variants of one tool that are kept: those seen last."""
 
 CHANGES = 20
-"""Changes of one tool that are kept: the newest. Of one answer no more are told."""
+"""Changes of one tool that are kept: the newest. Of one answer no more are kept."""
 
 MAX_KNOWN = 2**16
 """Bytes of what is known of the tables, or of the documents, of one variant."""
@@ -75,35 +73,9 @@ class ShapeStore:
     @classmethod
     def open(cls, path: Path) -> "ShapeStore":
         """Open or create the file. Raises `OSError` and `sqlite3.Error`."""
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
             raise OSError(f"{path}: {WHY_NOT}; {ANEW}")
-        until = time.monotonic() + LOCK_S
-        while True:
-            try:
-                return cls._open(path)
-            except sqlite3.Error as error:
-                # If several processes switch a new file to WAL, SQLite fails some without a wait.
-                is_locked = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-                if not is_locked or time.monotonic() > until:
-                    raise
-            time.sleep(AGAIN_S)
-
-    @classmethod
-    def _open(cls, path: Path) -> "ShapeStore":
-        database = sqlite3.connect(path, timeout=LOCK_S, isolation_level=None)
-        try:
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = NORMAL")
-            database.execute("PRAGMA wal_autocheckpoint = 64")  # pages: keeps the WAL small
-            with database:
-                database.execute("BEGIN IMMEDIATE")
-                for table in _TABLES:
-                    database.execute(table)
-        except BaseException:
-            database.close()
-            raise
-        return cls(database)
+        return cls(open_database(path, _TABLES, LOCK_S))
 
     def close(self) -> None:
         self._database.close()

@@ -1,4 +1,4 @@
-"""Compares a share of the live answers with earlier ones, and tells of changes.
+"""Compares a share of the live answers with earlier ones, and counts changes.
 
 Nobody waits for that: answers go through a bounded queue to a thread. What can't be compared is
 counted.
@@ -24,9 +24,8 @@ from cache import Entry
 from gateway.pipeline.bind import BoundCall
 from gateway.settings import GatewaySettings
 from gateway.shapes.known import Change
-from gateway.shapes.notices import Notices, working
 from gateway.shapes.shape import MAX_DOCUMENT, TooLarge, shape_of
-from gateway.shapes.store import CHANGES, ShapeStore, read_changes
+from gateway.shapes.store import ShapeStore, read_changes
 from manifests.common.threads import run_in
 
 log = logging.getLogger("finport")
@@ -52,10 +51,9 @@ class Waiting(NamedTuple):
 class ShapeWatch:
     """The comparison of one event loop. Made by `ShapeWatch.open`."""
 
-    def __init__(self, settings: GatewaySettings, notices: Notices) -> None:
+    def __init__(self, settings: GatewaySettings) -> None:
         self._share = settings.shape_share
         self._path = settings.shapes_path
-        self.notices = notices
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shapes")
         self._store: ShapeStore | None = None
         self._queue: asyncio.Queue[Waiting | None] = asyncio.Queue()  # bounded by `look`
@@ -73,14 +71,18 @@ class ShapeWatch:
     @asynccontextmanager
     async def open(cls, settings: GatewaySettings) -> AsyncIterator["ShapeWatch"]:
         """The file is opened with the first answer."""
-        async with Notices.open(settings.shape_command) as notices:
-            watch = cls(settings, notices)
-            try:
-                async with working(watch._work(), watch._queue, CLOSE_S):
-                    yield watch
-            finally:
-                watch._thread.submit(watch._close)
-                watch._thread.shutdown(wait=False)
+        watch = cls(settings)
+        task = asyncio.create_task(watch._work())
+        try:
+            yield watch
+        finally:
+            watch._queue.put_nowait(None)
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([task], timeout=CLOSE_S)
+                task.cancel()
+                await asyncio.wait([task])
+            watch._thread.submit(watch._close)
+            watch._thread.shutdown(wait=False)
 
     def look(self, bound: BoundCall, entry: Entry) -> None:
         """Compare the answer later, if it is chosen."""
@@ -128,8 +130,6 @@ class ShapeWatch:
                 self._bytes -= len(waiting.entry.data)
             for change in changes or ():
                 self.changes[tool, change.kind] += 1
-            for change in (changes or ())[:CHANGES]:
-                self.notices.put(change)
 
     def _compared(self, waiting: Waiting) -> list[Change] | None:
         bound, entry = waiting

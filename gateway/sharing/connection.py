@@ -8,9 +8,10 @@ asked; `rediss+sentinel://` uses TLS. A command is sent once: none is repeated b
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 SCHEMES = (
@@ -35,10 +36,8 @@ _PARAMETERS = (
 _PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[1-9][0-9]{0,4})?")
 
 
-class Connection(Protocol):
-    """Sends commands and returns their answers; a command's own error stands in its place."""
-
-    async def execute(self, commands: Sequence[Command]) -> list[Any]: ...
+Execute = Callable[[Sequence[Command]], Awaitable[list[Any]]]
+"""Sends commands and returns their answers; a command's own error stands in its place."""
 
 
 def address_of(url: str) -> str:
@@ -86,7 +85,7 @@ def is_late(error: Exception) -> bool:
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncIterator[Connection]:
+async def connected(url: str) -> AsyncIterator[Execute]:
     """A connection, which is made when the first command is sent."""
     from redis.asyncio import Redis, RedisCluster
     from redis.asyncio.retry import Retry
@@ -102,7 +101,7 @@ async def connected(url: str) -> AsyncIterator[Connection]:
     if scheme.endswith("+cluster"):
         cluster = RedisCluster.from_url(plain, require_full_coverage=False, **options)
         try:
-            yield _Cluster(cluster)
+            yield partial(_by_itself, cluster)
         finally:
             await cluster.aclose()
         return
@@ -113,7 +112,7 @@ async def connected(url: str) -> AsyncIterator[Connection]:
         client = Redis.from_url(plain, **options)
         clients = [client]
     try:
-        yield _Server(client)
+        yield partial(_together, client)
     finally:
         for one in clients:
             await one.aclose()
@@ -144,32 +143,21 @@ def _of_sentinels(scheme: str, url: str, options: dict[str, Any]) -> tuple[Any, 
     return sentinel, sentinel.master_for(service)
 
 
-class _Server:
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    async def execute(self, commands: Sequence[Command]) -> list[Any]:
-        pipeline = self._client.pipeline(transaction=False)
-        for command in commands:
-            pipeline.execute_command(*command)
-        answers: list[Any] = await pipeline.execute(raise_on_error=False)
-        return answers
+async def _together(client: Any, commands: Sequence[Command]) -> list[Any]:
+    pipeline = client.pipeline(transaction=False)
+    for command in commands:
+        pipeline.execute_command(*command)
+    answers: list[Any] = await pipeline.execute(raise_on_error=False)
+    return answers
 
 
-class _Cluster:
+async def _by_itself(cluster: Any, commands: Sequence[Command]) -> list[Any]:
     """A pipeline of a cluster takes no scripts, so each command is sent by itself."""
+    from redis.exceptions import ResponseError
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    async def execute(self, commands: Sequence[Command]) -> list[Any]:
-        from redis.exceptions import ResponseError
-
-        answers = await asyncio.gather(
-            *(self._client.execute_command(*command) for command in commands),
-            return_exceptions=True,
-        )
-        for answer in answers:
-            if isinstance(answer, BaseException) and not isinstance(answer, ResponseError):
-                raise answer
-        return answers
+    sent = (cluster.execute_command(*command) for command in commands)
+    answers = await asyncio.gather(*sent, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, ResponseError):
+            raise answer
+    return answers

@@ -15,11 +15,9 @@ import orjson
 
 from cache import Clock, Flight, Kept
 from gateway.errors import CallError, ErrorCode
-from gateway.pipeline.cached import CachedAnswers
-from gateway.pipeline.outcome import Outcome, PendingCall
+from gateway.pipeline.cached import CachedAnswers, Outcome, PendingCall
 from gateway.sharing.leases import Ended, Held, Lease, Leases
-from gateway.sharing.place import Places
-from gateway.sharing.store import SharedStore, StoreError
+from gateway.sharing.store import Places, SharedStore, StoreError
 from gateway.sharing.tier import SharedTier
 
 FIRST_LOOK_S = 0.01

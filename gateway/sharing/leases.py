@@ -17,8 +17,7 @@ import anyio
 
 from cache.entry import Entry
 from cache.frame import FrameError
-from gateway.sharing.place import Places
-from gateway.sharing.store import Away, SharedStore, StoreError
+from gateway.sharing.store import Away, Places, SharedStore, StoreError
 
 LEASE_S = 3.0
 RENEW_S = 1.0

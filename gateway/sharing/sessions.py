@@ -19,7 +19,7 @@ import orjson
 from adapters.fault import UpstreamFault
 from adapters.market.adapter import Elsewhere
 from adapters.market.peers import Answer
-from gateway.sharing.connection import Connection, connected
+from gateway.sharing.connection import Execute, connected
 from gateway.sharing.store import SharedStore, StoreError
 
 log = logging.getLogger("finport")
@@ -37,9 +37,9 @@ ALIVE_MS = 4_000
 class Inbox:
     """This process among those that pass calls on. Made by `Inbox.open`."""
 
-    def __init__(self, store: SharedStore, connection: Connection, name: str, answer: Answer):
+    def __init__(self, store: SharedStore, execute: Execute, name: str, answer: Answer):
         self._store = store
-        self._connection = connection
+        self._execute = execute
         self._name = name
         self._answer = answer
         self._numbers = count(1)
@@ -54,8 +54,8 @@ class Inbox:
         cls, store: SharedStore, url: str, name: str, answer: Answer
     ) -> AsyncIterator[Elsewhere]:
         """`answer` answers the calls of others while the context is open."""
-        async with connected(url) as connection:
-            inbox = cls(store, connection, name, answer)
+        async with connected(url) as execute:
+            inbox = cls(store, execute, name, answer)
             await inbox._show_life()
             reading = asyncio.create_task(inbox._read_often())
             try:
@@ -115,7 +115,7 @@ class Inbox:
         while not self._closing:
             try:
                 read = ("BLMPOP", WAIT_S, 1, self._inbox(self._name), "LEFT", "COUNT", AT_ONCE)
-                (said,) = await self._connection.execute([read])
+                (said,) = await self._execute([read])
                 if isinstance(said, Exception):
                     raise said
                 for message in said[1] if said else ():

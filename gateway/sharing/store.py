@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
+from zlib import crc32
 
 import anyio
 
 from gateway.sharing.connection import (
     ANSWER_S,
     Command,
-    Connection,
+    Execute,
     address_of,
     connected,
     is_late,
@@ -57,6 +58,8 @@ MOST_WAITING = 20_000
 """Commands that may wait to be sent."""
 
 MOST_COUNTS = 100
+
+BUCKETS = 64
 
 _SCRIPTS = {file.stem: file.read_text() for file in Path(__file__).parent.glob("scripts/*.lua")}
 
@@ -309,6 +312,30 @@ class SharedStore:
             self._is_slow = False
 
 
+class Places:
+    """The keys in Redis of the calls of one cache. Each is in one of `BUCKETS` buckets, by a hash.
+
+    The keys of a bucket share a hash tag, so a cluster spreads buckets over its servers and a
+    script finds all that it needs on one of them.
+    """
+
+    def __init__(self, store: SharedStore, cache_name: str) -> None:
+        self._store = store
+        self._cache_name = cache_name
+
+    def of(self, kind: str, key: str = "") -> str:
+        """The key of what `kind` names, of the call with that key."""
+        return self.of_bucket(kind, self.bucket_of(key), key)
+
+    def of_bucket(self, kind: str, bucket: int, key: str = "") -> str:
+        """As `of`, of a bucket."""
+        return self._store.key(kind, key, tag=f"{self._cache_name}:{bucket}")
+
+    def bucket_of(self, key: str) -> int:
+        """The bucket of a call."""
+        return crc32(key.encode()) % BUCKETS
+
+
 def _unread(answer: asyncio.Future[Any]) -> None:
     """Take note of an answer that nobody waits for."""
     if not answer.cancelled():
@@ -322,10 +349,10 @@ def _is_once(command: Command) -> bool:
 class _Lane:
     """Commands that are sent over one connection, as many at a time as wait."""
 
-    def __init__(self, store: SharedStore, name: str, connection: Connection) -> None:
+    def __init__(self, store: SharedStore, name: str, execute: Execute) -> None:
         self._store = store
         self._has_answers = name != "short"
-        self._connection = connection
+        self._execute = execute
         self._waiting: deque[tuple[Command, asyncio.Future[Any]]] = deque()
         self._asked = asyncio.Event()
         self._closing = False
@@ -382,7 +409,7 @@ class _Lane:
         """
         try:
             async with asyncio.timeout(LIMIT_S):
-                return await self._connection.execute(commands)
+                return await self._execute(commands)
         except TimeoutError:
             raise
         except Exception as error:  # noqa: BLE001 - the library raises errors of its own
@@ -390,7 +417,7 @@ class _Lane:
                 raise TimeoutError(str(error)) from None
             async with asyncio.timeout(LIMIT_S):
                 again = [command for command in commands if not _is_once(command)]
-                answers = iter(await self._connection.execute(again) if again else [])
+                answers = iter(await self._execute(again) if again else [])
                 lost = StoreError("the connection was closed before the answer came")
                 return [lost if _is_once(command) else next(answers) for command in commands]
 

@@ -19,8 +19,7 @@ from anyio import to_thread
 from cache.entry import Entry
 from cache.frame import FrameError
 from gateway.sharing.leases import DECODED_AT_ONCE, Lease
-from gateway.sharing.place import BUCKETS, Places
-from gateway.sharing.store import SharedStore, StoreError
+from gateway.sharing.store import BUCKETS, Places, SharedStore, StoreError
 
 QUEUE_BYTES = 64 * 2**20
 BATCH = 64

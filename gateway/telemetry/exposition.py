@@ -81,10 +81,6 @@ _FAMILIES: dict[str, tuple[str, str]] = {
         "Live answers that were chosen for a comparison of their shape: compared, first of their "
         "kind, or not compared (too_large, busy, failed).",
     ),
-    "finport_shape_notices_total": (
-        "outcome",
-        "Changes of shape that the command was told of (sent), or not (failed, left_out).",
-    ),
     "finport_redis_failures_total": (
         "kind",
         "Times that Redis was lost, commands not sent while it was away or slow, commands whose "

@@ -269,7 +269,6 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
     if (shapes := answers.shapes) is not None:
         counters["finport_shape_changes_total"] = _rows(shapes.changes)
         counters["finport_shape_answers_total"] = _rows(shapes.answers)
-        counters["finport_shape_notices_total"] = _rows(shapes.notices.outcomes)
     troubles: dict[tuple[()], float] = {}
     if (store := answers.store) is not None:
         counters["finport_redis_failures_total"] = _rows(store.failures)

@@ -8,20 +8,20 @@ If several machines share the quotas, this one may use the part of each that is 
 
 import math
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from platform import node
 from secrets import token_hex
 from typing import Any
 
 from adapters.fault import LONGEST_RESET_S
+from gateway.database import open_database
 from manifests import PlanLimits
 
 LOCK_S = 5.0
-AGAIN_S = 0.01
 
 SPANS = 4
 """How many spans of one account are kept."""
@@ -35,20 +35,18 @@ STEPPED_S = 1.0
 _MOST = 2**62
 _LONGEST_S = {"second": LONGEST_RESET_S, "hour": 3_600.0, "day": 86_400.0, "month": LONGEST_RESET_S}
 
-_TABLE = """
-CREATE TABLE IF NOT EXISTS account (
-    key TEXT, host TEXT, span TEXT, learned INTEGER, span_end REAL,
-    used INTEGER NOT NULL, quota INTEGER, resets_at REAL NOT NULL, noted_at REAL NOT NULL,
-    PRIMARY KEY (key, host, span, learned, span_end)
-) WITHOUT ROWID
-"""
-_PARTS = """
-CREATE TABLE IF NOT EXISTS allotment (
-    key TEXT, host TEXT, span TEXT, span_end REAL, part INTEGER NOT NULL,
-    PRIMARY KEY (key, host, span, span_end)
-) WITHOUT ROWID
-"""
-_MACHINE = "CREATE TABLE IF NOT EXISTS machine (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID"
+_TABLES = (
+    """CREATE TABLE IF NOT EXISTS account (
+        key TEXT, host TEXT, span TEXT, learned INTEGER, span_end REAL,
+        used INTEGER NOT NULL, quota INTEGER, resets_at REAL NOT NULL, noted_at REAL NOT NULL,
+        PRIMARY KEY (key, host, span, learned, span_end)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS allotment (
+        key TEXT, host TEXT, span TEXT, span_end REAL, part INTEGER NOT NULL,
+        PRIMARY KEY (key, host, span, span_end)
+    ) WITHOUT ROWID""",
+    "CREATE TABLE IF NOT EXISTS machine (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID",
+)
 _KEEP_SENT = """
 UPDATE allotment SET part = coalesce((
     SELECT used FROM account WHERE account.key = allotment.key AND account.host = allotment.host
@@ -105,6 +103,11 @@ class Standing:
     part: int | None = None
 
     @property
+    def place(self) -> tuple[str, str, str, float]:
+        """Tells a plan's account from all others, and from those of other spans."""
+        return self.key, self.host, self.span, self.resets_at
+
+    @property
     def left(self) -> float:
         if self.quota is None:
             return math.inf
@@ -129,49 +132,19 @@ class Accounts:
     @classmethod
     def open(cls, path: Path) -> "Accounts":
         """Open or create the file. Raises `OSError`."""
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        until = time.monotonic() + LOCK_S
-        while True:
-            try:
-                return cls._open(path)
-            except sqlite3.Error as error:
-                # If several processes switch a new file to WAL, SQLite fails some without a wait.
-                is_locked = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-                if not is_locked or time.monotonic() > until:
-                    text = f"the quota ledger {path} can't be opened: {error}"
-                    raise OSError(text) from None
-            time.sleep(AGAIN_S)
-
-    @classmethod
-    def _open(cls, path: Path) -> "Accounts":
-        """Raises `sqlite3.Error`."""
-        store = sqlite3.connect(path, timeout=LOCK_S, isolation_level=None)
         try:
-            store.execute("PRAGMA journal_mode = WAL")
-            store.execute("PRAGMA synchronous = NORMAL")
-            store.execute("PRAGMA wal_autocheckpoint = 64")  # pages: keeps the WAL small
-            accounts = cls(store)
-            with accounts.transaction():
-                for table in (_TABLE, _PARTS, _MACHINE):
-                    store.execute(table)
-        except BaseException:
-            store.close()
-            raise
-        return accounts
+            return cls(open_database(path, _TABLES, LOCK_S))
+        except sqlite3.Error as error:
+            raise OSError(f"the quota ledger {path} can't be opened: {error}") from None
 
     def close(self) -> None:
         self._store.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        self._store.execute("BEGIN IMMEDIATE")
-        try:
+        with self._store:
+            self._store.execute("BEGIN IMMEDIATE")
             yield
-            self._store.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._store.execute("ROLLBACK")
-            raise
 
     def standings(self, plan: PlanLimits | None, key: str, host: str, now: float) -> list[Standing]:
         """A key's accounts at a host: those of its plan, and those that the upstream reported."""
@@ -184,40 +157,54 @@ class Accounts:
         for standing in every:
             standing.used = used.get((standing.span, standing.resets_at), 0)
             if self.shared and standing.is_allotted:
-                standing.part = self.part(standing)
+                found = self._store.execute(_READ_PART, standing.place).fetchone()
+                standing.part = 0 if found is None else int(found[0])
         return every + [s for s in kept if s.learned and now < s.resets_at]
 
     def _stored(self, key: str, host: str, now: float) -> list[Standing]:
         found = self._store.execute(f"{_READ} WHERE key = ? AND host = ?", (key, host))
         return [*_standings([*found], now)]
 
-    def machine(self, place: str) -> str:
-        """The name of this ledger among those of all machines. `place` tells this file from a copy
-        of it: a copy gets a name of its own, and no part but what was sent.
+    def machine(self, path: Path) -> str:
+        """The name of this ledger among those of all machines. A copy of the file at `path` gets a
+        name of its own, and no part but what was sent.
         """
-        found = self._store.execute("SELECT id, place FROM machine").fetchone()
-        if found is not None and found[1] == place:
-            return str(found[0])
-        made = token_hex(8)
-        self._store.execute("DELETE FROM machine")
-        self._store.execute("INSERT INTO machine VALUES (?, ?)", (made, place))
-        self._store.execute(_KEEP_SENT)
-        return made
+        place = f"{node()} {path.stat().st_ino}"
+        with self.transaction():
+            found = self._store.execute("SELECT id, place FROM machine").fetchone()
+            if found is not None and found[1] == place:
+                return str(found[0])
+            made = token_hex(8)
+            self._store.execute("DELETE FROM machine")
+            self._store.execute("INSERT INTO machine VALUES (?, ?)", (made, place))
+            self._store.execute(_KEEP_SENT)
+            return made
 
-    def part(self, standing: Standing) -> int:
-        """How much of a quota is allotted to this machine."""
-        found = self._store.execute(_READ_PART, _span_of(standing)).fetchone()
-        return 0 if found is None else int(found[0])
-
-    def add_part(self, standing: Standing, requests: int) -> int:
-        """Allot so many requests more, or fewer, to this machine; returns its part."""
-        self._store.execute(_ADD_PART, (*_span_of(standing), max(requests, 0), requests))
-        return self.part(standing)
+    def add_part(self, standing: Standing, requests: int) -> None:
+        """Allot so many requests more to this machine."""
+        with self.transaction():
+            self._add_part(standing, requests)
 
     def parts(self, now: float) -> list[Standing]:
         """The accounts of spans that last, of which this machine has a part; the others' parts are
         forgotten. Their quotas are not known here.
         """
+        with self.transaction():
+            return self._parts(now)
+
+    def take_back(self, now: float) -> list[tuple[Standing, int]]:
+        """Take what was not sent out of this machine's parts; returns how much that is."""
+        with self.transaction():
+            parts = self._parts(now)
+            unsent = [(s, left) for s in parts if (left := (s.part or 0) - s.used) > 0]
+            for standing, requests in unsent:
+                self._add_part(standing, -requests)
+        return unsent
+
+    def _add_part(self, standing: Standing, requests: int) -> None:
+        self._store.execute(_ADD_PART, (*standing.place, max(requests, 0), requests))
+
+    def _parts(self, now: float) -> list[Standing]:
         self._store.execute(_FORGET_PARTS, (now,))
         found = self._store.execute("SELECT key, host, span, span_end, part FROM allotment")
         every = [
@@ -226,7 +213,7 @@ class Accounts:
         ]
         for standing in every:
             for s in self._stored(standing.key, standing.host, now):
-                if (s.span, s.learned, s.resets_at) == (standing.span, False, standing.resets_at):
+                if s.place == standing.place and not s.learned:
                     standing.used = s.used
         return every
 
@@ -270,10 +257,6 @@ class Accounts:
         self._store.execute(_WRITE, row)
 
 
-def _span_of(standing: Standing) -> tuple[str, str, str, float]:
-    return standing.key, standing.host, standing.span, standing.resets_at
-
-
 def planned(plan: PlanLimits | None, key: str, host: str, now: float) -> list[Standing]:
     """The accounts of a plan, unused. There is one for the month even if nothing limits it."""
     plan = plan or PlanLimits()
@@ -306,7 +289,7 @@ def read_accounts(path: Path, now: float, *, shared: bool = False) -> list[Stand
     except sqlite3.Error as error:
         raise OSError(f"the quota ledger {path} can't be read: {error}") from None
     for s in every if shared else ():
-        s.part = parts.get(_span_of(s), 0)
+        s.part = parts.get(s.place, 0)
     current: dict[tuple[str, str, str, bool], Standing] = {}
     for s in sorted(every, key=lambda s: -s.resets_at):
         if s.learned or s.resets_at - now <= _LONGEST_S.get(s.span, 0.0):

@@ -23,7 +23,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from platform import node
 from typing import Any, TypeVar
 
 import anyio
@@ -72,8 +71,6 @@ LEASED_SHARE = 16
 
 UNALLOTTED_S = 1.0
 """How long a larger part of a quota is not asked for again after none was given."""
-
-_Place = tuple[str, str, str, float]
 
 REPORT_S = 0.05
 """How long a report on a quota that is far from used up may wait to be stored."""
@@ -146,7 +143,7 @@ class Ledger:
         self._leases: dict[str, _Lease] = {}
         self._closing = False
         self._allotments = allotments
-        self._allotted_to_others: dict[_Place, float] = {}
+        self._allotted_to_others: dict[tuple[str, str, str, float], float] = {}
         self._asking: set[asyncio.Task[Any]] = set()
 
     @classmethod
@@ -167,7 +164,7 @@ class Ledger:
             ledger._accounts = await run_in(ledger._thread, Accounts.open, path)
             if allotments is not None:
                 ledger._accounts.shared = True
-                allotments.machine = await run_in(ledger._thread, ledger._machine, path)
+                allotments.machine = await run_in(ledger._thread, ledger._accounts.machine, path)
                 allotments.store.on_change(ledger._beaten)
                 await ledger._report()
             keeper = asyncio.create_task(ledger._keep())
@@ -436,14 +433,14 @@ class Ledger:
         """Whether only this machine's part of a quota is used up."""
         if s.part is None or s.quota is None or s.quota - s.used < 1:
             return False
-        return time.monotonic() >= self._allotted_to_others.get(_place_of(s), 0.0)
+        return time.monotonic() >= self._allotted_to_others.get(s.place, 0.0)
 
     async def _ask_for_part(self, standing: Standing) -> float:
         """Ask for a larger part of an account; returns how long to wait before it is looked at
         again. Callers that ask at the same time share what comes.
         """
         assert self._allotments is not None  # noqa: S101 - else no account has parts
-        place = _place_of(standing)
+        place = standing.place
         async with self._allotments.locks[place]:
             now = self._clock.wall()
             current = await run_in(self._thread, self._with_part, standing)
@@ -455,43 +452,21 @@ class Ledger:
             except StoreError:
                 return UNALLOTTED_S
             if allotted.more:
-                await run_in(self._thread, self._add_part, current, allotted.more)
+                await run_in(self._thread, self._accounts.add_part, current, allotted.more)
                 return 0.0
             if allotted.wait_s:
                 return allotted.wait_s
             self._allotted_to_others[place] = time.monotonic() + UNALLOTTED_S
             return 0.0
 
-    def _machine(self, path: Path) -> str:
-        place = f"{node()} {path.stat().st_ino}"
-        with self._accounts.transaction():
-            return self._accounts.machine(place)
-
     def _with_part(self, standing: Standing) -> Standing:
         """The account as it is now."""
         plan = self._plans.get(standing.host)
         now = self._clock.wall()
         for s in self._accounts.standings(plan, standing.key, standing.host, now):
-            if _place_of(s) == _place_of(standing) and not s.learned:
+            if s.place == standing.place and not s.learned:
                 return s
         return standing
-
-    def _add_part(self, standing: Standing, requests: int) -> None:
-        with self._accounts.transaction():
-            self._accounts.add_part(standing, requests)
-
-    def _parts(self) -> list[Standing]:
-        with self._accounts.transaction():
-            return self._accounts.parts(self._clock.wall())
-
-    def _take_back(self) -> list[tuple[Standing, int]]:
-        """Take what was not sent out of this machine's parts."""
-        with self._accounts.transaction():
-            unsent = [(s, (s.part or 0) - s.used) for s in self._accounts.parts(self._clock.wall())]
-            for standing, requests in unsent:
-                if requests > 0:
-                    self._accounts.add_part(standing, -requests)
-        return [(standing, requests) for standing, requests in unsent if requests > 0]
 
     def _beaten(self, before: Beat, now: Beat) -> None:
         """Report this machine's parts to a Redis that was emptied."""
@@ -508,7 +483,9 @@ class Ledger:
     async def _report(self) -> None:
         if self._allotments is not None:
             with contextlib.suppress(StoreError):  # it is reported again in the next epoch
-                await self._allotments.report(await run_in(self._thread, self._parts))
+                now = self._clock.wall()
+                parts = await run_in(self._thread, self._accounts.parts, now)
+                await self._allotments.report(parts)
 
     async def _give_parts_back(self) -> None:
         if self._allotments is None:
@@ -516,7 +493,8 @@ class Ledger:
         if self._asking:
             await asyncio.wait(self._asking)
         if not self._allotments.store.is_away:
-            for standing, requests in await run_in(self._thread, self._take_back):
+            now = self._clock.wall()
+            for standing, requests in await run_in(self._thread, self._accounts.take_back, now):
                 await self._allotments.give_back(standing, requests)
 
     def _note(self, said: _Learn, now: float) -> None:
@@ -604,10 +582,6 @@ def _disbelieve(s: Standing, most_s: float, now: float) -> None:
         s.resets_at = until
     else:
         s.used, s.resets_at, s.noted_at = s.used + int(s.left) - 1, now + ASKED_S, now
-
-
-def _place_of(s: Standing) -> "_Place":
-    return s.key, s.host, s.span, s.resets_at
 
 
 def _unallotted(host: str, wait_s: float) -> CallError:

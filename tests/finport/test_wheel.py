@@ -200,10 +200,11 @@ def test_an_agent_of_ones_own_runs_beside_packages_with_the_names_of_ours(
     assert "endings: answer 3\n" in done.stdout
 
 
-@pytest.mark.parametrize("kind", ["package", "module"])
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize(
+    ("package", "kind"), [*zip(PACKAGES, 3 * ("package", "module"), strict=False)]
+)
 def test_what_hides_a_package_of_ours_is_named(
-    installed: Installed, kind: str, package: str
+    installed: Installed, package: str, kind: str
 ) -> None:
     Path("script.py").write_text(SCRIPT)
     hiding = beside(kind, package)

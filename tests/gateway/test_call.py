@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 from pydantic import SecretStr
 
 from adapters.simulator import Fault, Faults
 from cache import CacheControl, Entry
 from gateway import CallContext, Gateway, GatewaySettings
-from gateway.settings import SettingsError
 from gateway.trace import JsonLines, TraceError
 from manifests import Catalog
 from tests.support.gateways import PLANTED_KEY, LocalGateway, open_local_gateway
@@ -109,17 +107,6 @@ async def test_a_caller_that_goes_away_does_not_take_the_others_along(
         assert held.asked == 1
 
 
-async def test_failures_are_retried_and_then_reported_and_never_kept(
-    catalog: Catalog, tmp_path: Path
-) -> None:
-    async with open_local_gateway(catalog, tmp_path, Faults(failure_rate=1.0)) as local:
-        for _ in range(2):
-            result = await local.gateway.call(*COIN)
-            assert result.error is not None
-            assert (result.error.code, result.attempts) == ("upstream_error", 3)
-        assert local.simulator.requests.total() == 6
-
-
 @pytest.mark.parametrize(
     ("own", "settings", "fault", "told"),
     [
@@ -130,6 +117,7 @@ async def test_failures_are_retried_and_then_reported_and_never_kept(
         (0.2, {"deadline_s": 0.2}, "tool", "answer within "),  # what was left of it
         (0.6, {"attempt_timeout_s": 0.6}, "tool", "answer within "),
         (None, {"deadline_s": 0.2}, "tool", "answer within "),
+        (2 * PATIENCE_S, {"deadline_s": 0.2}, "tool", "answer within "),
     ],
 )
 async def test_a_limit_of_a_caller_that_is_too_short_is_its_own_fault(
@@ -145,59 +133,6 @@ async def test_a_limit_of_a_caller_that_is_too_short_is_its_own_fault(
         assert result.error is not None
         assert (result.error.code, result.error.fault) == ("timeout", fault)
         assert told in result.error.message
-
-
-async def test_a_caller_can_shorten_the_deadline_and_not_lengthen_it(
-    catalog: Catalog, tmp_path: Path
-) -> None:
-    async with open_local_gateway(
-        catalog, tmp_path, Faults(hang_rate=1.0), deadline_s=0.3
-    ) as local:
-        started = time.perf_counter()
-        result = await local.gateway.call(*COIN, CallContext(deadline_s=2 * PATIENCE_S))
-        assert result.error is not None
-        assert 0.3 - EARLY_S <= time.perf_counter() - started < PATIENCE_S
-
-
-@pytest.mark.parametrize(
-    ("status", "headers", "attempts", "at_least_s", "code"),
-    [
-        (404, {}, 1, 0, "upstream_error"),
-        (401, {}, 1, 0, "not_configured"),
-        (403, {}, 1, 0, "upstream_error"),
-        (429, {"Retry-After": "1"}, 2, 1, "rate_limited"),
-        (500, {}, 2, 0, "upstream_error"),
-    ],
-)
-async def test_only_what_may_pass_is_tried_again_and_after_what_the_upstream_asks(
-    catalog: Catalog,
-    tmp_path: Path,
-    status: int,
-    headers: dict[str, str],
-    attempts: int,
-    at_least_s: float,
-    code: str,
-) -> None:
-    async def handler(_: web.Request) -> web.Response:
-        return web.Response(status=status, headers=headers)
-
-    async with (
-        upstream(handler) as url,
-        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, retries=1) as local,
-    ):
-        result = await local.gateway.call(*COIN)
-    assert result.error is not None
-    assert (result.error.code, result.attempts) == (code, attempts)
-    assert result.elapsed_ms >= (at_least_s - EARLY_S) * 1e3
-    assert result.error.retryable == (attempts > 1)
-    assert result.error.retry_after_s == (1 if status == 429 else None)
-
-
-async def test_a_retry_heals_a_passing_failure(catalog: Catalog, tmp_path: Path) -> None:
-    async with open_local_gateway(catalog, tmp_path, Faults(failure_rate=0.3)) as local:
-        results = [await local.gateway.call("get_coin", {"uuid": str(n)}) for n in range(30)]
-    assert sum(result.ok for result in results) >= 25
-    assert {result.attempts for result in results} >= {1, 2}
 
 
 async def test_rows_are_limited_and_the_whole_stays_reachable(local: LocalGateway) -> None:
@@ -239,17 +174,6 @@ async def test_bad_calls_get_a_clear_error(
     assert telling in result.error.message
     assert "Traceback" not in result.error.message
     assert local.simulator.requests.total() == 0
-
-
-async def test_a_live_rapidapi_call_without_a_key_names_the_setting(
-    catalog: Catalog, tmp_path: Path
-) -> None:
-    settings = GatewaySettings(cache_dir=tmp_path)
-    async with Gateway.open(settings, catalog=catalog) as gateway:
-        error = (await gateway.call(*COIN)).error
-    assert error is not None
-    assert (error.code, error.fault) == ("not_configured", "gateway")
-    assert "FINPORT_RAPIDAPI_KEYS" in error.message
 
 
 async def test_without_akshare_the_extra_is_named(
@@ -398,23 +322,6 @@ async def test_answers_from_another_origin_are_not_kept_with_live_ones(
     plain = GatewaySettings(cache_dir=tmp_path / "cache")
     async with Gateway.open(plain, catalog=catalog) as gateway:
         assert (await gateway.call(*COIN)).error is not None
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("deadline_s", float("inf")),
-        ("attempt_timeout_s", 0),
-        ("rapidapi_base_url", "127.0.0.1:9"),
-        ("rapidapi_keys", "planted\nkey"),
-        ("credentials", {"planted": 1}),
-        ("no_such_setting", 1),
-    ],
-)
-def test_a_setting_that_cannot_work_is_named_without_its_value(setting: str, value: object) -> None:
-    with pytest.raises(SettingsError, match=rf"settings?:? {setting}") as caught:
-        GatewaySettings.read(**{setting: value})
-    assert "planted" not in str(caught.value)
 
 
 async def test_keys_are_secret_in_settings() -> None:

@@ -25,7 +25,6 @@ HOSTILE = {
     "allow_transactional": "true",
     "allowed_hosts": '["evil.example"]',
     "allowed_origins": '["http://evil.example"]',
-    "shape_command": '"touch planted"',
     "redis_url": '"redis://evil.example:6379"',
 }
 
@@ -102,6 +101,9 @@ NO_SETTINGS = {
     "a list for a table": "credentials = ['planted']",
     "a date": "max_rows = 1979-05-27",
     "infinity": "deadline_s = inf",
+    "a share over 1": "simulated_hang_rate = 1.5",
+    "a key with a line's end": 'rapidapi_keys = ["planted\\nkey"]',
+    "a number for a secret": "credentials = {planted = 1}",
     "no number": "deadline_s = nan",
     "an unknown name": '"\\u001b[2Jx" = 1',
     "too much": "# " + "x" * MAX_BYTES,

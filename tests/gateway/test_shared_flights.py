@@ -14,10 +14,10 @@ from cache import CacheControl, Clock, Entry
 from gateway import CallContext, Gateway
 from gateway.errors import ErrorCode
 from gateway.sharing.leases import DECODED_AT_ONCE, LEASE_S
-from gateway.sharing.place import Places
+from gateway.sharing.store import Places
 from manifests import Catalog
 from tests.support.gateways import open_sharing_gateways, sharing_settings
-from tests.support.redis import needs_redis, redis_server, relayed
+from tests.support.redis import RedisServer, needs_redis, redis_server, relayed
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.anyio, needs_redis]
@@ -137,10 +137,7 @@ async def test_a_gateway_that_ends_while_it_asks_costs_the_others_one_lease(
         redis_server(tmp_path) as redis,
         open_sharing_gateways(catalog, tmp_path, redis.url, 2) as (upstream, (one, other)),
     ):
-        assert one.answers.store is not None
-        bound = one._binder.bind(*COIN)
-        key = await _key(one, bound.key, "lease")
-        await redis.tell("SET", key, "gone 1", "PX", str(int(LEASE_S * 1e3)))
+        await redis.tell("SET", place_of("lease", one), "gone 1", "PX", str(int(LEASE_S * 1e3)))
         began = loop.time()
         result = await other.call(*COIN)
         assert result.ok
@@ -148,9 +145,17 @@ async def test_a_gateway_that_ends_while_it_asks_costs_the_others_one_lease(
         assert upstream.requests.total() == 1
 
 
-async def _key(gateway: Gateway, call_key: str, kind: str) -> str:
+def place_of(kind: str, gateway: Gateway, call: tuple[str, dict[str, str]] = COIN) -> str:
+    """Where Redis has what belongs to a call."""
     assert gateway.answers.store is not None
-    return Places(gateway.answers.store, gateway.settings.cache_name).of(kind, call_key)
+    key = gateway._binder.bind(*call).key
+    return Places(gateway.answers.store, gateway.settings.cache_name).of(kind, key)
+
+
+async def plant_flight(redis: RedisServer, gateway: Gateway, outcome: str) -> None:
+    """Another gateway has the lease of `COIN`, and its flight has ended."""
+    await redis.tell("SET", place_of("lease", gateway), "gone 7", "PX", "300")
+    await redis.tell("HSET", place_of("ended", gateway), "fence", "7", "outcome", outcome)
 
 
 @pytest.mark.parametrize("said", ["", "answered", "[]", '{"code": "x"}', "\\xff"])
@@ -161,12 +166,7 @@ async def test_no_outcome_in_redis_spoils_a_call(
         redis_server(tmp_path) as redis,
         open_sharing_gateways(catalog, tmp_path, redis.url, 1) as (_, (gateway,)),
     ):
-        lease, ended = [
-            await _key(gateway, gateway._binder.bind(*COIN).key, kind)
-            for kind in ("lease", "ended")
-        ]
-        await redis.tell("SET", lease, "gone 7", "PX", "300")
-        await redis.tell("HSET", ended, "fence", "7", "outcome", said)
+        await plant_flight(redis, gateway, said)
         result = await gateway.call(*COIN)
         assert (result.ok, result.source) == (True, "live")
 
@@ -199,7 +199,7 @@ async def test_a_caller_that_leaves_while_its_lease_is_taken_leaves_none_behind(
         open_sharing_gateways(catalog, tmp_path, redis.url, 1) as (upstream, (other,)),
         far_gateway(catalog, tmp_path, other, relay.url) as far,
     ):
-        lease = await _key(far, far._binder.bind(*COIN).key, "lease")
+        lease = place_of("lease", far)
         relay.until = lease
         calling = asyncio.create_task(far.call(*COIN))
         async with asyncio.timeout(PATIENCE_S):
@@ -238,13 +238,13 @@ async def test_calls_do_not_wait_for_a_redis_that_is_slow(catalog: Catalog, tmp_
         relay.delay_s = 0.9
         await until(lambda: store.readiness == "slow")
         relay.heard.clear()
-        lease = await _key(far, far._binder.bind(*coin(1)).key, "lease")
+        lease = place_of("lease", far, coin(1))
         assert all([(await far.call(*coin(number))).source == "live" for number in range(5)])
         assert not relay.asked(lease)
         assert store.failures["slow"] >= 5
         relay.delay_s = 0.0
         await until(lambda: store.readiness == "ok")
-        lease = await _key(far, far._binder.bind(*coin(6)).key, "lease")
+        lease = place_of("lease", far, coin(6))
         assert (await far.call(*coin(6))).ok
         assert relay.asked(lease), "calls are shared again"
         relay.delay_s = 0.9
@@ -256,9 +256,8 @@ async def test_calls_do_not_wait_for_a_redis_that_is_slow(catalog: Catalog, tmp_
 async def put(gateway: Gateway, entry: Entry) -> None:
     """Keep an answer to `COIN` in Redis."""
     assert gateway.answers.store is not None
-    key = gateway._binder.bind(*COIN).key
-    place = await _key(gateway, key, "answer")
-    await gateway.answers.store.ask("SET", place, entry.encode(key), "PX", 600_000)
+    frame = entry.encode(gateway._binder.bind(*COIN).key)
+    await gateway.answers.store.ask("SET", place_of("answer", gateway), frame, "PX", 600_000)
 
 
 def dated(value: str, recorded_at: float) -> Entry:
@@ -275,12 +274,7 @@ async def test_an_answer_from_the_future_is_not_used(
     ):
         await put(gateway, dated("future", time.time() + 600))
         if waited:
-            lease, ended = [
-                await _key(gateway, gateway._binder.bind(*COIN).key, kind)
-                for kind in ("lease", "ended")
-            ]
-            await redis.tell("SET", lease, "gone 7", "PX", "300")
-            await redis.tell("HSET", ended, "fence", "7", "outcome", "answered")
+            await plant_flight(redis, gateway, "answered")
         result = await gateway.call(*COIN)
         assert (result.source, upstream.requests.total()) == ("live", 1)
 
@@ -315,7 +309,7 @@ async def test_a_large_answer_that_came_meanwhile_is_read_apart_from_its_lease(
         redis_server(tmp_path) as redis,
         open_sharing_gateways(catalog, tmp_path, redis.url, 1) as (upstream, (gateway,)),
     ):
-        lease = await _key(gateway, gateway._binder.bind(*COIN).key, "lease")
+        lease = place_of("lease", gateway)
         await redis.tell("SET", lease, "gone 7", "PX", "60000")
         calling = asyncio.create_task(gateway.call(*COIN))
         await until(lambda: gateway.answers.under_way)

@@ -8,14 +8,13 @@ import resource
 import time
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from gateway import CallContext
 from gateway.server import http
@@ -24,7 +23,7 @@ from manifests import Catalog
 from tests.support.commands import served
 from tests.support.gateways import LocalGateway, open_local_gateway
 from tests.support.upstreams import upstream
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, Held, until
 
 pytestmark = pytest.mark.anyio
 
@@ -108,12 +107,6 @@ def full_disk(file: Path) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not is_so():
-            await asyncio.sleep(0.005)
-
-
 def numbers(file: Path) -> list[int]:
     return [json.loads(line)["n"] for line in file.read_text().splitlines()]
 
@@ -191,20 +184,6 @@ async def test_what_was_cut_off_is_moved_aside_and_glued_to_nothing(
     assert (tmp_path / "lines.torn").read_bytes() == torn + b"\n"
 
 
-class Slow:
-    """An upstream that counts, and answers when it is told to."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.opened = asyncio.Event()
-        self.opened.set()
-
-    async def handle(self, _: web.Request) -> web.Response:
-        self.asked += 1
-        await self.opened.wait()
-        return web.json_response({"asked": self.asked})
-
-
 class Told:
     """An observer."""
 
@@ -218,9 +197,10 @@ class Told:
 @asynccontextmanager
 async def traced(
     catalog: Catalog, folder: Path, again_s: float = AGAIN_S, **settings: Any
-) -> AsyncIterator[tuple[LocalGateway, Slow, JsonLines]]:
+) -> AsyncIterator[tuple[LocalGateway, Held, JsonLines]]:
     """With a long `again_s` a write that failed is tried again at the end."""
-    slow = Slow()
+    slow = Held()
+    slow.released.set()
     async with (
         upstream(slow.handle) as origin,
         JsonLines.open(folder / "calls.jsonl", again_s) as lines,
@@ -253,11 +233,11 @@ async def test_while_the_trace_can_t_be_written_nothing_is_asked_and_then_all_go
         aiohttp.ClientSession() as client,
     ):
         with local.gateway.observed(Told()) as told:
-            slow.opened.clear()
+            slow.released.clear()
             first = asyncio.create_task(local.gateway.call(*WALLET))
             await until(lambda: slow.asked == 1)
             with full_disk(file):
-                slow.opened.set()
+                slow.released.set()
                 assert (await first).ok, "the answer of a call that was executed is given"
                 await until(lambda: lines.failure is not None)
                 for call in (WALLET, coin(0), ("nothing_like_it", {})):
@@ -296,12 +276,12 @@ async def test_a_call_under_way_waits_for_room_until_its_deadline_and_is_answere
 ) -> None:
     file = tmp_path / "calls.jsonl"
     async with traced(catalog, tmp_path, PATIENCE_S) as (local, slow, lines):
-        slow.opened.clear()
+        slow.released.clear()
         call = asyncio.create_task(local.gateway.call(*WALLET, CallContext(deadline_s=1.0)))
         await until(lambda: slow.asked == 1)
         with full_disk(file):
             await fill(lines)
-            slow.opened.set()
+            slow.released.set()
             result = await call
             assert result.ok
             assert lines.failure is not None
@@ -314,12 +294,12 @@ async def test_a_call_cancelled_while_it_waits_for_room_is_recorded_and_told_onc
     file = tmp_path / "calls.jsonl"
     async with traced(catalog, tmp_path, PATIENCE_S) as (local, slow, lines):
         with local.gateway.observed(Told()) as told:
-            slow.opened.clear()
+            slow.released.clear()
             call = asyncio.create_task(local.gateway.call(*coin(1)))
             await until(lambda: slow.asked == 1)
             with full_disk(file):
                 await fill(lines)
-                slow.opened.set()
+                slow.released.set()
                 await until(lambda: bool(told.codes))
                 call.cancel()
                 await asyncio.gather(call, return_exceptions=True)

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from cache import CacheControl, DiskTier, Entry, Recorder, Row, Snapshot
+from cache import CacheControl, Entry, Recorder, Row, Snapshot
 from gateway import CallContext, Gateway, GatewaySettings, Result
 from gateway.errors import CallError
 from gateway.pipeline.bind import Binder
@@ -22,6 +22,7 @@ from manifests import Catalog
 from tests.support.commands import finport
 from tests.support.gateways import LocalGateway, open_local_gateway
 from tests.support.upstreams import upstream
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +37,6 @@ class Mint:
     def __init__(self) -> None:
         self.made = 0
         self.waiting = 0
-        self.left = 0
         self.opened = asyncio.Event()
         self.opened.set()
 
@@ -46,17 +46,9 @@ class Mint:
         self.waiting += 1
         try:
             await self.opened.wait()
-        except asyncio.CancelledError:
-            self.left += 1
-            raise
         finally:
             self.waiting -= 1
         return web.json_response([{"key": f"{LEAKED}-{number}", "part": n} for n in range(5)])
-
-    async def has(self, waiting: int) -> None:
-        async with asyncio.timeout(60):
-            while self.waiting != waiting:
-                await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
@@ -115,7 +107,7 @@ async def test_concurrent_calls_share_nothing(catalog: Catalog, tmp_path: Path) 
             mint.opened.clear()
             context = CallContext(cache=cache)
             calls = [asyncio.create_task(local.gateway.call(*WALLET, context)) for _ in range(4)]
-            await mint.has(waiting=4)
+            await until(lambda: mint.waiting == 4)
             mint.opened.set()
             results = await asyncio.gather(*calls)
             assert len({key_in(result) for result in results}) == mint.made == 4
@@ -127,7 +119,7 @@ async def test_a_caller_that_goes_away_ends_its_own_execution_only(
     async with minting(catalog, tmp_path) as (local, mint):
         mint.opened.clear()
         gone, stays = (asyncio.create_task(local.gateway.call(*WALLET)) for _ in range(2))
-        await mint.has(waiting=2)
+        await until(lambda: mint.waiting == 2)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
         assert local.gateway.answers.under_way == 1
@@ -140,7 +132,7 @@ async def test_the_bounds_of_the_pipeline_hold(catalog: Catalog, tmp_path: Path)
     async with minting(catalog, tmp_path, max_pending_calls=1) as (local, mint):
         mint.opened.clear()
         late = asyncio.create_task(local.gateway.call(*WALLET, CallContext(deadline_s=2.0)))
-        await mint.has(waiting=1)
+        await until(lambda: mint.waiting == 1)
         refused = await local.gateway.call(*WALLET)
         assert refused.error is not None
         assert refused.error.code == "overloaded"
@@ -149,7 +141,7 @@ async def test_the_bounds_of_the_pipeline_hold(catalog: Catalog, tmp_path: Path)
         assert timeout.code == "timeout"
         assert (mint.made, local.gateway.answers.under_way) == (1, 0)
         last = asyncio.create_task(local.gateway.call(*WALLET))
-        await mint.has(waiting=1)
+        await until(lambda: mint.waiting == 1)
         await local.gateway.answers.close()
         closed = (await last).error
         assert closed is not None
@@ -178,25 +170,6 @@ async def test_an_execution_that_may_have_happened_is_not_called_retryable(
             assert result.error.code == "upstream_error"
             assert result.error.retryable == (tool == "get_coin")
             assert result.attempts == (1 if tool == "generate_wallet" else 3)
-
-
-async def test_what_an_earlier_version_kept_on_disk_is_not_given(
-    catalog: Catalog, tmp_path: Path
-) -> None:
-    bound, old = Binder(catalog).bind(*WALLET), old_entry()
-    key_and_version = f"{bound.key}-{old.version}"
-    mint = Mint()
-    async with upstream(mint.handle) as url:
-        settings: dict[str, Any] = {"rapidapi_base_url": url, "akshare_base_url": url}
-        settings |= {"allow_transactional": True}
-        async with open_local_gateway(catalog, tmp_path, **settings) as local:
-            folder = local.settings.cache_dir / local.settings.cache_name
-        async with DiskTier.open(folder, 2**20) as disk:
-            disk.put(bound.key, old, 1e6)
-        async with open_local_gateway(catalog, tmp_path, **settings) as local:
-            assert key_in(await local.gateway.call(*WALLET)) == f"{LEAKED}-1"
-            for handle in (key_and_version, f"{WALLET[0]}.{key_and_version}"):
-                assert isinstance(await local.gateway.recall(handle), CallError)
 
 
 async def old_snapshot(catalog: Catalog, path: Path) -> None:

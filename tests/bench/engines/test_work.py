@@ -23,7 +23,6 @@ SECRETS = {
     "metrics_key": "metrics-secret",
     "embeddings_key": "embeddings-secret",
     "extractor_key": "extractor-secret",
-    "shape_command": "tell --token command-secret",
     "credentials": {"host.test": "credential-secret"},
     "rapidapi_base_url": "http://user:url-secret@127.0.0.1:1",
 }

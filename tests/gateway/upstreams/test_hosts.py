@@ -99,17 +99,6 @@ async def test_once_bad_then_fine_is_healed(catalog: Catalog, tmp_path: Path) ->
         assert result.attempts >= 2
 
 
-async def test_what_may_set_something_off_is_asked_once(catalog: Catalog, tmp_path: Path) -> None:
-    wallet = catalog.get("generate_wallet")
-    assert wallet is not None
-    faults = Faults(failure_rate=1.0)
-    async with open_local_gateway(catalog, tmp_path, faults, allow_transactional=True) as local:
-        result = await local.gateway.call(wallet.name, wallet.sample())
-        assert result.error is not None
-        assert (result.error.code, result.attempts) == ("upstream_error", 1)
-        assert local.simulator.requests.total() == 1
-
-
 async def test_nobody_listens_and_no_such_name(catalog: Catalog, tmp_path: Path) -> None:
     for url, text in (("http://127.0.0.1:9", "refuses"), ("http://nowhere.invalid", "no address")):
         settings: dict[str, Any] = {"rapidapi_base_url": url, "retries": 1}
@@ -281,44 +270,6 @@ async def test_a_host_that_is_well_again_is_asked_again(
         assert (await coin(local.gateway, 4)).ok
 
 
-async def test_a_breaker_believes_its_probe_and_nobody_from_before(
-    catalog: Catalog, tmp_path: Path
-) -> None:
-    """Two calls are under way when a third opens the breaker; they fail around the probe."""
-    may_answer = {name: asyncio.Event() for name in ("early", "late", "probe")}
-    arrived = {name: asyncio.Event() for name in may_answer}
-
-    async def handler(request: web.Request) -> web.Response:
-        name = request.path.rsplit("/", 1)[1]
-        if name in may_answer:
-            arrived[name].set()
-            await may_answer[name].wait()
-        return web.json_response({"a": 1}, status=200 if name in ("probe", "then") else 503)
-
-    settings: dict[str, Any] = {"breaker_attempts": 1, "breaker_open_s": 0.05, "retries": 0}
-    async with (
-        upstream(handler) as url,
-        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, **settings) as local,
-    ):
-        calls = {name: asyncio.create_task(coin(local.gateway, name)) for name in ("early", "late")}
-        await asyncio.gather(*(arrived[name].wait() for name in calls))
-        assert not (await coin(local.gateway, "fails")).ok
-        while local.gateway.answers.hosts.state()[HOST]["breaker"] != "half_open":
-            await asyncio.sleep(0.01)
-        probe = asyncio.create_task(coin(local.gateway, "probe"))
-        await arrived["probe"].wait()
-        may_answer["early"].set()
-        assert not (await calls["early"]).ok
-        may_answer["probe"].set()
-        assert (await probe).ok
-        assert local.gateway.answers.hosts.state()[HOST]["breaker"] == "closed"
-        may_answer["late"].set()
-        assert not (await calls["late"]).ok
-        state = local.gateway.answers.hosts.state()[HOST]
-        assert (state["breaker"], state["breaker_opened"]) == ("closed", 1)
-        assert (await coin(local.gateway, "then")).ok
-
-
 async def test_an_outage_is_not_multiplied(catalog: Catalog, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"breaker_attempts": 10_000, "max_concurrency_per_host": 64}
     async with open_local_gateway(catalog, tmp_path, Faults(failure_rate=1.0), **settings) as local:
@@ -427,6 +378,28 @@ async def test_a_key_that_is_to_slow_down_gives_way_to_another(
     assert asked[0] not in asked[1:]
 
 
+@pytest.mark.parametrize("form", ["seconds", "date"])
+async def test_a_retry_waits_as_long_as_the_upstream_asks(
+    catalog: Catalog, tmp_path: Path, form: str
+) -> None:
+    asked: list[float] = []
+
+    async def handler(_: web.Request) -> web.Response:
+        asked.append(time.time())
+        if len(asked) > 1:
+            return web.json_response({"a": 1})
+        at = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2))
+        headers = {"Retry-After": "1" if form == "seconds" else at}
+        return web.Response(status=429, headers=headers)
+
+    async with (
+        upstream(handler) as url,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url) as local,
+    ):
+        assert (await coin(local.gateway, 1)).ok
+    assert 0.9 < asked[1] - asked[0] < PATIENCE_S
+
+
 async def test_an_akshare_host_is_left_alone_too(catalog: Catalog, tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "upstream": "simulated",
@@ -499,24 +472,6 @@ async def test_what_may_set_something_off_is_not_sent_again_when_its_connection_
         again = await local.gateway.call(wallet.name, wallet.sample(), no_cache)
         assert again.ok, "its connection is its own"
         assert closing.read == closing.connections == 2
-
-
-async def test_a_date_in_retry_after_is_honoured(catalog: Catalog, tmp_path: Path) -> None:
-    asked: list[float] = []
-
-    async def handler(_: web.Request) -> web.Response:
-        asked.append(time.time())
-        if len(asked) > 1:
-            return web.json_response({"a": 1})
-        at = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2))
-        return web.Response(status=503, headers={"Retry-After": at})
-
-    async with (
-        upstream(handler) as url,
-        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url) as local,
-    ):
-        assert (await coin(local.gateway, 1)).ok
-    assert 0.9 < asked[1] - asked[0] < PATIENCE_S
 
 
 @pytest.mark.parametrize(
