@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from cache import DiskTier, Entry
-from cache.disk import BytesCache, BytesDisk
+from cache.disk import BytesCache
 from tests.support import rows
 from tests.support.checkout import ROOT
 from tests.support.waiting import PATIENCE_S, until
@@ -291,7 +291,7 @@ async def test_a_database_that_is_locked_holds_up_no_reader(
 
 def test_many_rows_are_set_as_single_ones_are(tmp_path: Path) -> None:
     keys = [b"%d" % number for number in range(7_000)]
-    with closing(BytesCache(str(tmp_path), disk=BytesDisk, cull_limit=0)) as store:
+    with closing(BytesCache(str(tmp_path), cull_limit=0)) as store:
         store.set(keys[0], b"before", expire=100)
         store.set_all([(key, b"first", 100.0) for key in keys])
         store.set_all([(key, b"second", 100.0) for key in keys[::2]] + [(keys[0], b"last", 100.0)])
