@@ -135,8 +135,7 @@ class AkShareAdapter(Adapter):
             head, data = await self._run(self._alone, manifest, job, deadline)
         if "fault" in head:
             raise UpstreamFault(**head["fault"])
-        columns = head["columns"]
-        return Answer(data, None if columns is None else tuple(columns), head["rows"])
+        return Answer.of(head, data)
 
     @property
     def _lanes(self) -> tuple["_Lane", ...]:
