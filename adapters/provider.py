@@ -79,14 +79,15 @@ class Settings(Protocol):
 class Parts:
     """What a gateway gives the providers that it opens.
 
-    `simulated_url` is the origin of the simulated upstream, if that takes the place of the real
-    ones. `elsewhere` leads to the sessions of other gateways.
+    `keys` is None where no upstream is asked. `simulated_url` is the origin of the simulated
+    upstream, if that takes the place of the real ones. `elsewhere` leads to the sessions of other
+    gateways.
     """
 
     settings: Settings
     catalog: Catalog
-    keys: Keys
     credentials: Mapping[str, str]
+    keys: Keys | None = None
     simulated_url: str | None = None
     embedder: Embedder | None = None
     elsewhere: OpenElsewhere | None = None

@@ -24,9 +24,8 @@ from typing import Any
 
 import anyio
 
-from adapters.adapter import Adapter
+from adapters.adapter import Adapter, credential_arguments
 from adapters.akshare.shares import Shares
-from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault
 from adapters.host import registrable_domain
 from adapters.normalise import Answer

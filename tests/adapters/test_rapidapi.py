@@ -16,10 +16,10 @@ from yarl import URL
 
 from adapters.fault import Limit, UpstreamFault, limits_of, seconds_until
 from adapters.rapidapi.adapter import RapidApiAdapter, request_of
-from adapters.rapidapi.keys import Key, OneKey
+from adapters.rapidapi.keys import Key
 from manifests import ArgumentError, Catalog, Manifest, RapidApiBinding, Signature
 from tests.support.tools import tool
-from tests.support.upstreams import COINS, SECRET, adapter_for, upstream
+from tests.support.upstreams import COINS, SECRET, OneKey, adapter_for, upstream
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
