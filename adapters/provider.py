@@ -35,38 +35,19 @@ class Finding:
 class Settings(Protocol):
     """The settings of a gateway that providers read."""
 
-    @property
-    def upstream(self) -> Literal["live", "simulated"]: ...
-
-    @property
-    def mode(self) -> str: ...
+    upstream: Literal["live", "simulated"]
+    mode: Literal["live", "record", "replay", "offline"]
+    rapidapi_base_url: str | None
+    akshare_base_url: str | None
+    akshare_workers: int
+    akshare_threads: int
+    akshare_worker_bytes: int
+    market: Path | None
+    market_sessions: int
+    market_idle_s: float
 
     @property
     def secrets(self) -> Sequence[str]: ...
-
-    @property
-    def rapidapi_base_url(self) -> str | None: ...
-
-    @property
-    def akshare_base_url(self) -> str | None: ...
-
-    @property
-    def akshare_workers(self) -> int: ...
-
-    @property
-    def akshare_threads(self) -> int: ...
-
-    @property
-    def akshare_worker_bytes(self) -> int: ...
-
-    @property
-    def market(self) -> Path | None: ...
-
-    @property
-    def market_sessions(self) -> int: ...
-
-    @property
-    def market_idle_s(self) -> float: ...
 
     @property
     def worker(self) -> int: ...
