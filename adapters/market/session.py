@@ -271,11 +271,10 @@ class Session:
         return f"the current day is {day}, not {date[:40]}"
 
 
-def course_of(markets: Sequence[Market], dates: tuple[str, str, str]) -> Course:
-    """The course of a session from the `dates` of warm-up start, test start and test end, each
-    empty or as `2020-10-01`. Raises `UpstreamFault`.
+def course_of(markets: Sequence[Market], warm_up_from: str, test_from: str, test_to: str) -> Course:
+    """The course of a session from its dates, each empty or as `2020-10-01`. Raises
+    `UpstreamFault`.
     """
-    warm_up_from, test_from, test_to = dates
     windows = {market.windows for market in markets}
     if not (test_from or test_to or warm_up_from):
         if len(windows) > 1:
