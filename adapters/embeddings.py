@@ -16,16 +16,12 @@ from adapters.fault import UpstreamFault
 from adapters.openai import OpenAiEndpoint
 
 BATCH = 64
-TIMEOUT_S = 60.0
 
 MAX_LENGTH = 8_192
 """The largest number of dimensions of a vector."""
 
 MAX_BYTES = 32 * MAX_LENGTH
 """The largest size of an answer, in bytes per text."""
-
-KEY = "FINPORT_EMBEDDINGS_KEY"
-"""The environment variable that holds the endpoint's key."""
 
 
 class Embedder(Protocol):
@@ -34,22 +30,21 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> list[list[float]]: ...
 
 
-class EndpointEmbedder:
+class EndpointEmbedder(OpenAiEndpoint):
     """Sends `POST {base_url}/embeddings` as the OpenAI API defines it."""
 
-    def __init__(self, base_url: str, model: str, key: str | None = None) -> None:
-        self._endpoint = OpenAiEndpoint(
-            "the embeddings endpoint", base_url, "embeddings", key, KEY, timeout_s=TIMEOUT_S
-        )
-        self._model = model
+    what = "the embeddings endpoint"
+    route = "embeddings"
+    key_name = "FINPORT_EMBEDDINGS_KEY"
+    timeout_s = 60.0
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         vectors: list[list[float]] = []
-        async with self._endpoint.session() as session:
+        async with self.session() as session:
             for start in range(0, len(texts), BATCH):
                 batch = list(texts[start : start + BATCH])
-                asked = {"model": self._model, "input": batch}
-                body = await self._endpoint.post(session, asked, MAX_BYTES * len(batch))
+                asked = {"model": self.model, "input": batch}
+                body = await self.post(session, asked, MAX_BYTES * len(batch))
                 vectors += await to_thread.run_sync(_vectors, body, len(batch))
         return vectors
 
