@@ -70,35 +70,6 @@ async def test_a_planted_row_is_refused_counted_and_never_run(tmp_path: Path, co
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("place", [0, 15, 16, 40, 120, -1])
-async def test_a_flipped_byte_is_refused_and_counted(tmp_path: Path, place: int) -> None:
-    async with DiskTier.open(tmp_path, 2**20) as tier:
-        tier.put("k", ENTRY, keep_s=60)
-    with sqlite3.connect(tmp_path / "cache.db") as database:
-        ((value,),) = database.execute("SELECT value FROM Cache")
-        changed = bytearray(value)
-        changed[place] ^= 1
-        database.execute("UPDATE Cache SET value = ?", (bytes(changed),))
-    database.close()
-    async with DiskTier.open(tmp_path, 2**20) as tier:
-        assert await tier.get("k") is None
-        assert tier.state() == {"queued": 0, "refused": 1, "failed": 0, "left_out": 0}
-
-
-async def test_answers_swapped_between_keys_are_refused(tmp_path: Path) -> None:
-    async with DiskTier.open(tmp_path, 2**20) as tier:
-        tier.put("k", ENTRY, keep_s=60)
-        tier.put("other", ENTRY, keep_s=60)
-    with sqlite3.connect(tmp_path / "cache.db") as database:
-        ((value,),) = database.execute("SELECT value FROM Cache WHERE key = ?", (b"k",))
-        database.execute("UPDATE Cache SET value = ?", (value,))
-    database.close()
-    async with DiskTier.open(tmp_path, 2**20) as tier:
-        assert await tier.get("k") == ENTRY
-        assert await tier.get("other") is None
-        assert tier.refused == 1
-
-
 async def test_many_are_read_at_once_and_a_row_that_cannot_be_read_hides_no_other(
     tmp_path: Path,
 ) -> None:
