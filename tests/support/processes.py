@@ -3,7 +3,7 @@
 from pathlib import Path
 
 
-def is_running(process: int) -> bool:
+def is_running(process: object) -> bool:
     """Whether the process is there and not merely waits for its parent to notice its end."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
