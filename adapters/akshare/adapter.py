@@ -90,11 +90,6 @@ class AkShareAdapter(Adapter):
             with anyio.CancelScope(shield=True):
                 await asyncio.gather(*(lane.stop() for lane in adapter._lanes))
 
-    @property
-    def processes(self) -> list[int]:
-        """Process ids of the workers that take calls; the worker for paged functions is last."""
-        return [*self._plain.processes, *self._paged.processes]
-
     def workers(self) -> dict[str, int]:
         workers = [worker for lane in self._lanes for worker in lane.workers]
         living = [p for worker in workers for p in worker.processes if not p.has_ended]
@@ -173,10 +168,6 @@ class _Lane:
     def __init__(self, hello: Mapping[str, Any], workers: int) -> None:
         self.workers = [_Worker(hello) for _ in range(workers)]
         self.threads = Shares(workers * hello["threads"])
-
-    @property
-    def processes(self) -> list[int]:
-        return [p.id for worker in self.workers for p in worker.processes if p.is_open]
 
     async def stop(self) -> None:
         await asyncio.gather(*(worker.stop() for worker in self.workers))

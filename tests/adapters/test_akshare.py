@@ -11,6 +11,7 @@ from adapters.fault import UpstreamFault
 from adapters.simulator import FUNCTIONS, Faults, SimulatedUpstream
 from manifests import AkShareBinding, Catalog, Signature
 from tests.support.installed import NEEDS_AKSHARE
+from tests.support.processes import akshare_workers
 from tests.support.tools import tool
 from tests.support.waiting import PATIENCE_S
 
@@ -73,7 +74,7 @@ async def test_no_secret_stands_in_the_workers_environment(
     catalog: Catalog, adapter: AkShareAdapter
 ) -> None:
     await adapter.fetch(tool(catalog, "index_eri"), {}, PATIENCE_S)
-    for process in adapter.processes:
+    for process in akshare_workers(adapter):
         assert b"planted" not in await anyio.Path(f"/proc/{process}/environ").read_bytes()
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.market import memory as memory_module
-from adapters.market.memory import LAYERS, Evidence, LayeredMemory, LayerName, Memory
+from adapters.market.memory import Evidence, LayeredMemory, LayerName, Memory
 from adapters.market.similarity import Bm25
 
 FIRST = date(2020, 7, 1)
@@ -85,16 +85,6 @@ def test_an_unused_memory_fades(
     memory.step()
     assert len(memory) == 0
     assert next(iter(moves.items()), (None, None)) == (demoted_on, to)
-
-
-def test_losses_remove_a_memory() -> None:
-    memory = LayeredMemory()
-    news = memory.add("short", "text", FIRST)
-    for _ in range(3):
-        memory.feed_back([news], -0.1)
-    assert only(memory).importance == pytest.approx(-4)
-    memory.step()
-    assert len(memory) == 0
 
 
 def test_feedback_counts_each_memory_once_and_passes_over_those_that_are_gone() -> None:
@@ -203,17 +193,6 @@ def test_the_reward_of_three_days_goes_to_what_the_first_position_rested_on() ->
     assert evidence.add(110, 1, [4]) == ((1, 2), 4.0)
     # -1 * -1, then 0 * 8, then 1 * -5
     assert evidence.add(105, 1, []) == ((3,), -4.0)
-
-
-def test_layers_have_the_published_constants() -> None:
-    assert {
-        name: (layer.recency_days, layer.importance, layer.decay) for name, layer in LAYERS.items()
-    } == {
-        "short": (3, 50, 0.92),
-        "mid": (90, 60, 0.96),
-        "long": (365, 90, 0.96),
-        "reflection": (365, 80, 0.98),
-    }
 
 
 def test_bm25_ranks_texts_in_english_and_chinese() -> None:
