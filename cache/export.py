@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from cache.row import Row
 from cache.snapshot import Snapshot
 
 GROUP_BYTES = 16 * 2**20
@@ -23,7 +22,7 @@ def write_jsonl(snapshot: Snapshot, out: BinaryIO, without: Collection[str] = ()
     for row in snapshot.rows():
         if row.tool not in without:
             body = orjson.Fragment(row.entry.data.replace(b"\n", b""))
-            fields = _fields(row, row.arguments, body)
+            fields = {**row.head, "body": body, **row.entry.head}
             out.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
 
 
@@ -54,24 +53,11 @@ def write_parquet(snapshot: Snapshot, out: BinaryIO, without: Collection[str] = 
         for row in snapshot.rows():
             if row.tool in without:
                 continue
-            arguments, body = orjson.dumps(row.arguments).decode(), row.entry.data.decode()
-            group.append(_fields(row, arguments, body))
-            size += len(body)
+            texts = {"arguments": orjson.dumps(row.arguments), "body": row.entry.data}
+            said = {name: text.decode() for name, text in texts.items()}
+            group.append({**row.head, **row.entry.head, **said})
+            size += len(row.entry.data)
             if size >= GROUP_BYTES:
                 writer.write_table(pyarrow.Table.from_pylist(group, schema))
                 group, size = [], 0
         writer.write_table(pyarrow.Table.from_pylist(group, schema))
-
-
-def _fields(row: Row, arguments: object, body: object) -> dict[str, Any]:
-    """All fields in the order of the file's columns."""
-    return {
-        "key": row.key,
-        "row": row.digest.hex(),
-        "tool": row.tool,
-        "revision": row.revision,
-        "arguments": arguments,
-        "status": row.status,
-        "body": body,
-        **row.entry.head,
-    }

@@ -40,9 +40,7 @@ def frame(head: dict[str, Any], compressed: bytes) -> bytes:
 
 def head_of(row: Row) -> dict[str, Any]:
     """As `Row.encode` makes it, without its checks."""
-    names = ("tool", "revision", "arguments", "status")
-    call = {name: getattr(row, name) for name in names}
-    return {"key": row.key, "row": row.digest.hex(), **call, **row.entry.head}
+    return {**row.head, **row.entry.head}
 
 
 def frame_of(row: Row) -> bytes:
