@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
+from adapters.fault import UpstreamFault
 from adapters.normalise import Answer
 from manifests import Manifest, Scalar
 
@@ -34,3 +35,25 @@ class Adapter(ABC):
         those `started` so far; empty if it has none.
         """
         return {}
+
+
+def credential_arguments(manifest: Manifest, credentials: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of the parameters that only the operator may fill.
+
+    `credentials` holds them by upstream host. Raises `UpstreamFault` (`not_configured`) if one is
+    required and not set.
+    """
+    filled = {}
+    for parameter in manifest.parameters:
+        if parameter.filled_by != "credential":
+            continue
+        value = credentials.get(manifest.upstream)
+        if value is not None:
+            filled[parameter.name] = value
+        elif parameter.required:
+            raise UpstreamFault(
+                "not_configured",
+                f"{manifest.upstream} wants a credential of its own; "
+                f'set FINPORT_CREDENTIALS=\'{{"{manifest.upstream}": "..."}}\'',
+            )
+    return filled

@@ -16,7 +16,6 @@ from adapters.fault import UpstreamFault
 from adapters.openai import OpenAiEndpoint
 
 BATCH = 64
-TIMEOUT_S = 60.0
 
 MAX_LENGTH = 8_192
 """The largest number of dimensions of a vector."""
@@ -24,37 +23,37 @@ MAX_LENGTH = 8_192
 MAX_BYTES = 32 * MAX_LENGTH
 """The largest size of an answer, in bytes per text."""
 
-KEY = "FINPORT_EMBEDDINGS_KEY"
-"""The environment variable that holds the endpoint's key."""
-
 
 class Embedder(Protocol):
     """Turns texts into vectors of the same length, in their order. Raises `UpstreamFault`. `name`
     says which model makes them, and where.
     """
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]: ...
 
 
-class EndpointEmbedder:
+class EndpointEmbedder(OpenAiEndpoint):
     """Sends `POST {base_url}/embeddings` as the OpenAI API defines it."""
 
-    def __init__(self, base_url: str, model: str, key: str | None = None) -> None:
-        self._endpoint = OpenAiEndpoint(
-            "the embeddings endpoint", base_url, "embeddings", key, KEY, timeout_s=TIMEOUT_S
-        )
-        self._model = model
-        self.name = f"{model} at {base_url}"
+    what = "the embeddings endpoint"
+    route = "embeddings"
+    key_name = "FINPORT_EMBEDDINGS_KEY"
+    timeout_s = 60.0
+
+    @property
+    def name(self) -> str:
+        return f"{self.model} at {self.base_url}"
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         vectors: list[list[float]] = []
-        async with self._endpoint.session() as session:
+        async with self.session() as session:
             for start in range(0, len(texts), BATCH):
                 batch = list(texts[start : start + BATCH])
-                asked = {"model": self._model, "input": batch}
-                body = await self._endpoint.post(session, asked, MAX_BYTES * len(batch))
+                asked = {"model": self.model, "input": batch}
+                body = await self.post(session, asked, MAX_BYTES * len(batch))
                 vectors += await to_thread.run_sync(_vectors, body, len(batch))
         return vectors
 

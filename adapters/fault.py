@@ -66,14 +66,13 @@ class UpstreamFault(Exception):
         *,
         retryable: bool = False,
         retry_after_s: float | None = None,
-        other_key: bool | None = None,
     ) -> None:
         super().__init__(message)
         self.kind: Kind = kind
         self.message = message
         self.retryable = retryable
         self.retry_after_s = retry_after_s
-        self.other_key = other_key
+        self.other_key: bool | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:

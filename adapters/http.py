@@ -19,7 +19,7 @@ import aiohttp
 from yarl import URL
 
 from adapters.connector import IS_KEPT, Connector
-from adapters.fault import UpstreamFault
+from adapters.fault import Kind, UpstreamFault
 from adapters.normalise import MAX_BYTES
 
 CONNECT_S = 5.0
@@ -39,6 +39,7 @@ _ENDED = (
     aiohttp.ClientConnectionResetError,
 )
 _BROKE_OFF = "the upstream broke off in the middle of its answer"
+_NONE = "the upstream closed the connection before it answered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def _connections(*, force_close: bool) -> aiohttp.ClientSession:
 
 
 class _NoAnswer(Exception):
-    """The connection ended before there was an answer."""
+    """The connection ended before there was an answer; the text says how."""
 
 
 async def _once(
@@ -106,7 +107,7 @@ async def _once(
     try:
         return await send(request)
     except _ENDED as error:
-        raise _NoAnswer(_trouble(error)) from None
+        raise _NoAnswer(_trouble(error, _NONE)) from None
 
 
 async def get(
@@ -138,17 +139,9 @@ async def get(
             session.dropped(url)
             raise UpstreamFault("dropped", str(trouble), retryable=True) from None
         raise UpstreamFault("unreachable", str(trouble), retryable=True) from None
-    except aiohttp.ConnectionTimeoutError:
-        text = "no connection to the upstream in time"
-        raise UpstreamFault("timeout", text, retryable=True) from None
-    except TimeoutError:
-        text = "the upstream did not answer in time"
-        raise UpstreamFault("timeout", text, retryable=True) from None
-    except aiohttp.ClientResponseError:
-        text = "the upstream does not answer in HTTP"
-        raise UpstreamFault("unreachable", text, retryable=True) from None
-    except (aiohttp.ClientError, OSError):
-        raise UpstreamFault("unreachable", _BROKE_OFF, retryable=True) from None
+    except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+        kind: Kind = "timeout" if isinstance(error, TimeoutError) else "unreachable"
+        raise UpstreamFault(kind, _trouble(error), retryable=True) from None
 
 
 async def read_body(response: aiohttp.ClientResponse, most: int) -> bytes | bytearray:
@@ -230,8 +223,8 @@ class _Inflater:
         return zlib.MAX_WBITS if first & 0xF == zlib.DEFLATED else -zlib.MAX_WBITS
 
 
-def _trouble(error: Exception) -> str:
-    """Describe a failure before there was an answer, without naming an address."""
+def _trouble(error: Exception, otherwise: str = _BROKE_OFF) -> str:
+    """Describe a failure, without naming an address."""
     match error:
         case aiohttp.ClientConnectorDNSError():
             return "the upstream's name has no address (DNS)"
@@ -243,4 +236,10 @@ def _trouble(error: Exception) -> str:
             return "the upstream refuses connections"
         case aiohttp.ClientConnectorError():
             return "no connection to the upstream"
-    return "the upstream closed the connection before it answered"
+        case aiohttp.ConnectionTimeoutError():
+            return "no connection to the upstream in time"
+        case TimeoutError():
+            return "the upstream did not answer in time"
+        case aiohttp.ClientResponseError():
+            return "the upstream does not answer in HTTP"
+    return otherwise

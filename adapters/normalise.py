@@ -56,6 +56,17 @@ class Answer:
     columns: tuple[str, ...] | None = None
     rows: int | None = None
 
+    @property
+    def head(self) -> dict[str, Any]:
+        """Its fields without the data, for sending it to another process."""
+        return {"columns": self.columns, "rows": self.rows}
+
+    @classmethod
+    def of(cls, head: Mapping[str, Any], data: bytes) -> "Answer":
+        """The inverse of `head` and `data`."""
+        columns = head["columns"]
+        return cls(data, None if columns is None else tuple(columns), head["rows"])
+
 
 def from_json(
     body: bytes | bytearray, charset: str | None = None, secrets: Collection[str] = ()

@@ -77,11 +77,16 @@ async def send_with_body(
 async def receive(process: Process) -> tuple[dict[str, Any], bytes]:
     """Read the next frame. Raises `asyncio.IncompleteReadError` if the process has ended."""
     assert process.stdout is not None  # noqa: S101 - a pipe was asked for
-    head, left = LENGTHS.unpack(await process.stdout.readexactly(LENGTHS.size))
-    text = await process.stdout.readexactly(head)
+    return await receive_from(process.stdout)
+
+
+async def receive_from(stream: asyncio.StreamReader) -> tuple[dict[str, Any], bytes]:
+    """Read the next frame. Raises `asyncio.IncompleteReadError` if the stream has ended."""
+    head, left = LENGTHS.unpack(await stream.readexactly(LENGTHS.size))
+    text = await stream.readexactly(head)
     pieces = []
     while left:
-        pieces.append(await process.stdout.readexactly(min(left, _PIPE_BYTES)))
+        pieces.append(await stream.readexactly(min(left, _PIPE_BYTES)))
         left -= len(pieces[-1])
     return orjson.loads(text), b"".join(pieces)
 

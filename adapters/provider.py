@@ -35,38 +35,19 @@ class Finding:
 class Settings(Protocol):
     """The settings of a gateway that providers read."""
 
-    @property
-    def upstream(self) -> Literal["live", "simulated"]: ...
-
-    @property
-    def mode(self) -> str: ...
+    upstream: Literal["live", "simulated"]
+    mode: Literal["live", "record", "replay", "offline"]
+    rapidapi_base_url: str | None
+    akshare_base_url: str | None
+    akshare_workers: int
+    akshare_threads: int
+    akshare_worker_bytes: int
+    market: Path | None
+    market_sessions: int
+    market_idle_s: float
 
     @property
     def secrets(self) -> Sequence[str]: ...
-
-    @property
-    def rapidapi_base_url(self) -> str | None: ...
-
-    @property
-    def akshare_base_url(self) -> str | None: ...
-
-    @property
-    def akshare_workers(self) -> int: ...
-
-    @property
-    def akshare_threads(self) -> int: ...
-
-    @property
-    def akshare_worker_bytes(self) -> int: ...
-
-    @property
-    def market(self) -> Path | None: ...
-
-    @property
-    def market_sessions(self) -> int: ...
-
-    @property
-    def market_idle_s(self) -> float: ...
 
     @property
     def worker(self) -> int: ...
@@ -79,14 +60,15 @@ class Settings(Protocol):
 class Parts:
     """What a gateway gives the providers that it opens.
 
-    `simulated_url` is the origin of the simulated upstream, if that takes the place of the real
-    ones. `elsewhere` leads to the sessions of other gateways.
+    `keys` is None where no upstream is asked. `simulated_url` is the origin of the simulated
+    upstream, if that takes the place of the real ones. `elsewhere` leads to the sessions of other
+    gateways.
     """
 
     settings: Settings
     catalog: Catalog
-    keys: Keys
     credentials: Mapping[str, str]
+    keys: Keys | None = None
     simulated_url: str | None = None
     embedder: Embedder | None = None
     elsewhere: OpenElsewhere | None = None

@@ -72,17 +72,16 @@ class Reader:
             "said": said,
         }
         async with asyncio.timeout_at(until):
-            head, data = await self._in_queue(host, job, reply.body)
-        return cast(_Outcome, _outcome_of(head, data))
-
-    async def _in_queue(
-        self, host: str, job: dict[str, Any], body: bytes | bytearray
-    ) -> tuple[dict[str, Any], bytes]:
-        await self._processes.take(host)
-        try:
-            return await self._exchange(job, body)
-        finally:
-            self._processes.give_back(host)
+            await self._processes.take(host)
+            try:
+                head, data = await self._exchange(job, reply.body)
+            finally:
+                self._processes.give_back(host)
+        if "fault" in head:
+            raise UpstreamFault(**head["fault"])
+        is_refusal = "refusal" in head
+        outcome = UpstreamErrorBody(**head["refusal"]) if is_refusal else Answer.of(head, data)
+        return cast(_Outcome, outcome)
 
     async def _exchange(
         self, job: dict[str, Any], body: bytes | bytearray
@@ -113,15 +112,6 @@ class Reader:
             if process.returncode is None:
                 return process
         return await start("adapters.reader_worker")
-
-
-def _outcome_of(head: dict[str, Any], data: bytes) -> Answer | UpstreamErrorBody:
-    if "fault" in head:
-        raise UpstreamFault(**head["fault"])
-    if "refusal" in head:
-        return UpstreamErrorBody(**head["refusal"])
-    columns, rows = head["answer"]["columns"], head["answer"]["rows"]
-    return Answer(data, None if columns is None else tuple(columns), rows)
 
 
 async def _end(process: Process) -> None:

@@ -2,11 +2,12 @@
 
 Frames come in on standard input: `{"outcome": [module, name], "status", "charset", "said"}` and the
 body. Each is answered with one frame, which has `bytes`, the process's resident memory, and one of
-`"answer": {"columns", "rows"}` with the data as body, `"refusal": {...}` and `"fault": {...}`.
+`"columns", "rows"` with the data as body, `"refusal": {...}` and `"fault": {...}`.
 The process ends when its standard input closes, so it never outlives its parent.
 """
 
 import os
+from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
@@ -35,8 +36,8 @@ def _outcome(job: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
         text = f"the answer can't be read: {type(error).__name__}"
         return {"fault": UpstreamFault("invalid", text).arguments}, b""
     if isinstance(outcome, Answer):
-        return {"answer": {"columns": outcome.columns, "rows": outcome.rows}}, outcome.data
-    return {"refusal": {"text": outcome.text, "status": outcome.status}}, b""
+        return outcome.head, outcome.data
+    return {"refusal": asdict(outcome)}, b""
 
 
 def main() -> None:

@@ -20,7 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
 
 import anyio
 import diskcache
@@ -58,44 +57,10 @@ _INSTEAD = " ON CONFLICT(key, raw) DO UPDATE SET " + ",".join(
     f"{name} = excluded.{name}" for name in _COLUMNS[2:]
 )
 _SELECT = (
-    "SELECT key, mode, filename, value FROM Cache"
+    "SELECT key, mode, value FROM Cache"
     " WHERE raw = 1 AND (expire_time IS NULL OR expire_time > ?) AND key IN"
 )
 _RAW = 1  # diskcache.core.MODE_RAW: the value is in the row itself
-_NEVER_TO_FILES = 2**62
-
-
-class RefusedRow(ValueError):
-    """A row of the database is not plain bytes."""
-
-
-class BytesDisk(diskcache.Disk):  # type: ignore[misc]
-    """Serialisation for diskcache that accepts bytes only."""
-
-    def put(self, key: Any) -> tuple[sqlite3.Binary, Literal[True]]:
-        if not isinstance(key, bytes):
-            raise TypeError(f"keys are bytes, not {type(key).__name__}")
-        return sqlite3.Binary(key), True
-
-    def get(self, key: Any, raw: bool) -> bytes:
-        if not raw:
-            raise RefusedRow("a key that is not plain bytes")
-        return bytes(key)
-
-    def store(
-        self,
-        value: Any,
-        read: bool,
-        key: Any = None,  # noqa: ARG002 - diskcache's signature
-    ) -> tuple[int, int, None, sqlite3.Binary]:
-        if read or not isinstance(value, bytes):
-            raise TypeError(f"values are bytes, not {type(value).__name__}")
-        return 0, _RAW, None, sqlite3.Binary(value)
-
-    def fetch(self, mode: int, filename: str | None, value: Any, read: bool) -> bytes:
-        if mode != _RAW or filename is not None or read or not isinstance(value, bytes):
-            raise RefusedRow(f"a row of mode {mode}")
-        return value
 
 
 class BytesCache(diskcache.Cache):  # type: ignore[misc]
@@ -105,14 +70,18 @@ class BytesCache(diskcache.Cache):  # type: ignore[misc]
     event loop, or make it wait.
     """
 
-    def get_all(self, keys: Sequence[bytes]) -> dict[bytes, tuple[int, str | None, object]]:
-        """Mode, file name and value (for `fetch`) of the keys that are present and not expired.
+    def get_all(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The values of the keys that are present and not expired; empty for a row that is no plain
+        bytes.
 
         One statement holds no more than 999 keys in some builds of SQLite.
         """
         select = f"{_SELECT} ({','.join('?' * len(keys))})"
         rows = self._sql(select, [time.time(), *(sqlite3.Binary(key) for key in keys)])
-        return {bytes(key): (mode, name, value) for key, mode, name, value in rows}
+        return {
+            bytes(key): value if mode == _RAW and isinstance(value, bytes) else b""
+            for key, mode, value in rows
+        }
 
     def version(self) -> int:
         """A number that changes when another connection has committed."""
@@ -314,13 +283,10 @@ class DiskTier:
             return [None for _ in keys]
         return [self._decoded(key, rows.get(key.encode())) for key in keys]
 
-    def _decoded(self, key: str, row: tuple[int, str | None, object] | None) -> Entry | None:
-        if row is None:
-            return None
-        mode, name, value = row
+    def _decoded(self, key: str, frame: bytes | None) -> Entry | None:
         try:
-            return Entry.decode(self._store.disk.fetch(mode, name, value, read=False), key)
-        except (FrameError, RefusedRow):
+            return None if frame is None else Entry.decode(frame, key)
+        except FrameError:
             self.refused += 1
             with contextlib.suppress(Exception):
                 self._store.delete(key.encode())
@@ -404,8 +370,6 @@ def _store(directory: Path, max_bytes: int) -> BytesCache:
     return BytesCache(
         str(directory),
         timeout=LOCK_S,
-        disk=BytesDisk,
-        disk_min_file_size=_NEVER_TO_FILES,
         size_limit=max_bytes,
         cull_limit=0,  # inside a transaction the file does not shrink, and culling would not end
         eviction_policy="least-recently-stored",

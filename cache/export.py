@@ -6,12 +6,11 @@ answer's). In Parquet `arguments` and `body` are JSON texts. Rows keep the order
 are read a few at a time, whatever the snapshot's size.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any, BinaryIO
 
 import orjson
 
-from cache.row import Row
 from cache.snapshot import Snapshot
 
 GROUP_BYTES = 16 * 2**20
@@ -20,12 +19,11 @@ GROUP_BYTES = 16 * 2**20
 
 def write_jsonl(snapshot: Snapshot, out: BinaryIO, without: Collection[str] = ()) -> None:
     """Write each row as one line, except rows of the tools `without`. Raises `SnapshotError`."""
-    for row in _rows(snapshot, without):
-        fields = _fields(row) | {
-            "arguments": row.arguments,
-            "body": orjson.Fragment(row.entry.data.replace(b"\n", b"")),
-        }
-        out.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
+    for row in snapshot.rows():
+        if row.tool not in without:
+            body = orjson.Fragment(row.entry.data.replace(b"\n", b""))
+            fields = {**row.head, "body": body, **row.entry.head}
+            out.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def write_parquet(snapshot: Snapshot, out: BinaryIO, without: Collection[str] = ()) -> None:
@@ -49,37 +47,17 @@ def write_parquet(snapshot: Snapshot, out: BinaryIO, without: Collection[str] = 
             "digest": text,
         }
     )
-    with parquet.ParquetWriter(out, schema, compression="zstd") as writer:
-        for group in _groups(snapshot, without):
-            writer.write_table(pyarrow.Table.from_pylist(group, schema))
-
-
-def _rows(snapshot: Snapshot, without: Collection[str]) -> Iterator[Row]:
-    return (row for row in snapshot.rows() if row.tool not in without)
-
-
-def _groups(snapshot: Snapshot, without: Collection[str]) -> Iterator[list[dict[str, Any]]]:
     group: list[dict[str, Any]] = []
     size = 0
-    for row in _rows(snapshot, without):
-        texts = {"arguments": orjson.dumps(row.arguments), "body": row.entry.data}
-        group.append(_fields(row) | {name: text.decode() for name, text in texts.items()})
-        size += len(row.entry.data)
-        if size >= GROUP_BYTES:
-            yield group
-            group, size = [], 0
-    yield group
-
-
-def _fields(row: Row) -> dict[str, Any]:
-    """All fields in the order of the file's columns; arguments and body are still None."""
-    return {
-        "key": row.key,
-        "row": row.digest.hex(),
-        "tool": row.tool,
-        "revision": row.revision,
-        "arguments": None,
-        "status": row.status,
-        "body": None,
-        **row.entry.head,
-    }
+    with parquet.ParquetWriter(out, schema, compression="zstd") as writer:
+        for row in snapshot.rows():
+            if row.tool in without:
+                continue
+            texts = {"arguments": orjson.dumps(row.arguments), "body": row.entry.data}
+            said = {name: text.decode() for name, text in texts.items()}
+            group.append({**row.head, **row.entry.head, **said})
+            size += len(row.entry.data)
+            if size >= GROUP_BYTES:
+                writer.write_table(pyarrow.Table.from_pylist(group, schema))
+                group, size = [], 0
+        writer.write_table(pyarrow.Table.from_pylist(group, schema))

@@ -5,7 +5,6 @@ does not depend on the order of the sources.
 """
 
 import os
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -28,7 +27,7 @@ from cache.snapshot import (
     Snapshot,
     SnapshotError,
     Summary,
-    id_of,
+    summary_of,
 )
 from manifests.common.files import new_file, taken
 from manifests.common.regular_file import open_regular
@@ -138,7 +137,7 @@ def _write(
     file: BinaryIO, picks: dict[bytes, _Pick], conflicts: int, damaged: int, withheld: int
 ) -> Summary:
     ordered = sorted(picks.values(), key=lambda pick: (pick.head.tool, pick.head.key))
-    summary = _summary([pick.head for pick in ordered], conflicts, damaged, withheld)
+    summary = summary_of([pick.head for pick in ordered], conflicts, damaged, withheld)
     starts: dict[str, int] = {}
     index: list[tuple[bytes, bytes, int, int]] = []
     at = file.write(MAGIC)
@@ -151,19 +150,3 @@ def _write(
     hashed = blake2b(rest + footer, digest_size=16).digest()
     file.write(rest + footer + TRAILER.pack(at, at + len(rest), hashed, END))
     return summary
-
-
-def _summary(heads: Sequence[RowHead], conflicts: int, damaged: int, withheld: int) -> Summary:
-    times = [head.recorded_at for head in heads]
-    return Summary(
-        id=id_of(head.digest for head in sorted(heads, key=lambda head: head.key)),
-        rows=len(heads),
-        statuses=dict(sorted(Counter(head.status for head in heads).items())),
-        upstreams=dict(sorted(Counter(head.upstream for head in heads).items())),
-        tools=dict(sorted(Counter(head.tool for head in heads).items())),
-        recorded_from=min(times),
-        recorded_to=max(times),
-        conflicts=conflicts,
-        damaged=damaged,
-        withheld=withheld,
-    )

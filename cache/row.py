@@ -51,10 +51,10 @@ class Row:
             if type(said) is not dict or said.get("code") != self.status:
                 raise FrameError(f"the data is no error of code {self.status}")
 
-    def encode(self) -> bytes:
-        """The row as a frame. Raises `FrameError` if `decode` would."""
-        self.check()
-        call = {
+    @property
+    def head(self) -> dict[str, Any]:
+        """The fields of the row without its entry, for the head of a frame."""
+        return {
             "key": self.key,
             "row": self.digest.hex(),
             "tool": self.tool,
@@ -62,7 +62,11 @@ class Row:
             "arguments": self.arguments,
             "status": self.status,
         }
-        return pack({**call, **self.entry.head}, self.entry.data)
+
+    def encode(self) -> bytes:
+        """The row as a frame. Raises `FrameError` if `decode` would."""
+        self.check()
+        return pack({**self.head, **self.entry.head}, self.entry.data)
 
     @classmethod
     def decode(cls, frame: bytes, *, lines: bool = True) -> "Row":

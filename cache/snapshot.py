@@ -17,8 +17,9 @@ import re
 import struct
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
@@ -193,41 +194,42 @@ class Snapshot:
         """Check every byte, the data of every row, the id and the footer. Returns texts
         that say what is wrong.
         """
-        problems, digests, end = [], {}, len(MAGIC)
-        counts: dict[str, Counter[str]] = {n: Counter() for n in ("statuses", "upstreams", "tools")}
+        problems: list[str] = []
+        heads: list[RowHead] = []
+        places: dict[bytes, tuple[bytes, int, int]] = {}
         starts: dict[str, int] = {}
-        times: list[float] = []
+        end = len(MAGIC)
         try:
             for offset, frame in self._frames(None):
+                end = offset + len(frame)
                 try:
-                    row = Row.decode(frame)
-                    if row.entry.digest != row.entry.digest_of_content():
+                    entry = Row.decode(frame).entry
+                    if entry.digest != entry.digest_of_content():
                         raise FrameError("the digest is not that of the data")
-                    digests[bytes.fromhex(row.key)] = (row.digest, offset, len(frame))
-                    starts.setdefault(row.tool, offset - PREFIX.size)
-                    times.append(row.entry.recorded_at)
-                    said = {"statuses": row.status, "upstreams": row.entry.upstream}
-                    for name, value in {**said, "tools": row.tool}.items():
-                        counts[name][value] += 1
                 except FrameError as error:
                     problems.append(f"the row at byte {offset}: {error}")
-                end = offset + len(frame)
+                    continue
+                heads.append(head := RowHead.of(frame))
+                places[head.key] = (head.digest, offset, len(frame))
+                starts.setdefault(head.tool, offset - PREFIX.size)
         except SnapshotError as error:
             return [*problems, str(error)]
         if end != self.rows_end:
             problems.append(f"{self.rows_end - end} bytes stand between rows and index")
+        if problems:
+            return problems
         for number in range(self.summary.rows):
             key, *place = self._entry(number)
-            if not problems and digests.get(key) != tuple(place):
-                problems.append(f"the index names a row {key.hex()} that is not there")
-        if not problems and self.id != id_of(digests[key][0] for key in sorted(digests)):
-            problems.append("the id is not that of the rows")
-        span = (min(times, default=None), max(times, default=None))
-        actual = {**counts, "recorded_from": span[0], "recorded_to": span[1]}
-        wrong = [name for name, value in actual.items() if getattr(self.summary, name) != value]
-        if not problems and (wrong or starts != self._starts):
-            problems.append(f"the footer is wrong about {', '.join(wrong) or 'where tools begin'}")
-        return problems
+            if places.get(key) != tuple(place):
+                return [f"the index names a row {key.hex()} that is not there"]
+        said = self.summary
+        actual = summary_of(heads, said.conflicts, said.damaged, said.withheld)
+        if said.id != actual.id:
+            return ["the id is not that of the rows"]
+        wrong = [name for name, value in asdict(actual).items() if getattr(said, name) != value]
+        if wrong or starts != self._starts:
+            return [f"the footer is wrong about {', '.join(wrong) or 'where tools begin'}"]
+        return []
 
     def _entry(self, number: int) -> tuple[bytes, bytes, int, int]:
         return INDEX.unpack(self._read(self.rows_end + number * INDEX.size, INDEX.size))
@@ -270,9 +272,21 @@ def _read_footer(text: bytes) -> tuple[Summary, dict[str, int]]:
         raise ValueError(f"its footer is none: {first_problem(error)}") from None
 
 
-def id_of(digests: Iterable[bytes]) -> str:
-    """The id of a snapshot whose rows have these digests, in the order of their keys."""
+def summary_of(heads: Sequence[RowHead], conflicts: int, damaged: int, withheld: int) -> Summary:
+    """The summary of a snapshot with these rows."""
     hashed = blake2b(MAGIC, digest_size=32)
-    for digest in digests:
-        hashed.update(digest)
-    return hashed.hexdigest()
+    for head in sorted(heads, key=lambda head: head.key):
+        hashed.update(head.digest)
+    times = [head.recorded_at for head in heads]
+    return Summary(
+        id=hashed.hexdigest(),
+        rows=len(heads),
+        statuses=dict(sorted(Counter(head.status for head in heads).items())),
+        upstreams=dict(sorted(Counter(head.upstream for head in heads).items())),
+        tools=dict(sorted(Counter(head.tool for head in heads).items())),
+        recorded_from=min(times, default=0.0),
+        recorded_to=max(times, default=0.0),
+        conflicts=conflicts,
+        damaged=damaged,
+        withheld=withheld,
+    )

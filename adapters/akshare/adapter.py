@@ -24,9 +24,8 @@ from typing import Any
 
 import anyio
 
-from adapters.adapter import Adapter
+from adapters.adapter import Adapter, credential_arguments
 from adapters.akshare.shares import Shares
-from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault
 from adapters.host import registrable_domain
 from adapters.normalise import Answer
@@ -91,11 +90,6 @@ class AkShareAdapter(Adapter):
             with anyio.CancelScope(shield=True):
                 await asyncio.gather(*(lane.stop() for lane in adapter._lanes))
 
-    @property
-    def processes(self) -> list[int]:
-        """Process ids of the workers that take calls; the worker for paged functions is last."""
-        return [*self._plain.processes, *self._paged.processes]
-
     def workers(self) -> dict[str, int]:
         workers = [worker for lane in self._lanes for worker in lane.workers]
         living = [p for worker in workers for p in worker.processes if not p.has_ended]
@@ -135,8 +129,7 @@ class AkShareAdapter(Adapter):
             head, data = await self._run(self._alone, manifest, job, deadline)
         if "fault" in head:
             raise UpstreamFault(**head["fault"])
-        columns = head["columns"]
-        return Answer(data, None if columns is None else tuple(columns), head["rows"])
+        return Answer.of(head, data)
 
     @property
     def _lanes(self) -> tuple["_Lane", ...]:
@@ -175,10 +168,6 @@ class _Lane:
     def __init__(self, hello: Mapping[str, Any], workers: int) -> None:
         self.workers = [_Worker(hello) for _ in range(workers)]
         self.threads = Shares(workers * hello["threads"])
-
-    @property
-    def processes(self) -> list[int]:
-        return [p.id for worker in self.workers for p in worker.processes if p.is_open]
 
     async def stop(self) -> None:
         await asyncio.gather(*(worker.stop() for worker in self.workers))

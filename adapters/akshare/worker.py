@@ -26,7 +26,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from adapters.fault import Kind, UpstreamFault
 from adapters.frames import bound_memory, frame, own_pipes, read_frame, resident_bytes
+from adapters.mask import mask_of
+from adapters.normalise import MAX_BYTES, from_object, masked
 
 if TYPE_CHECKING:  # the parent may import this module, and does not need requests
     from adapters.akshare.worker_http import Call
@@ -120,9 +123,6 @@ class Worker:
     def _reply(self, call: "Call") -> Reply:
         """Run one function; turn its result into an answer and its exceptions into faults."""
         from adapters.akshare.worker_http import Expired
-        from adapters.fault import UpstreamFault
-        from adapters.mask import mask_of
-        from adapters.normalise import MAX_BYTES, from_object, masked
 
         function = self._functions.get(call.function)
         if function is None:
@@ -148,7 +148,7 @@ class Worker:
             return _fault(call, "empty", "the function returned nothing")
         if len(answer.data) > MAX_BYTES:
             return _fault(call, "too_large", f"the answer is over {MAX_BYTES} bytes")
-        return {"columns": answer.columns, "rows": answer.rows}, answer.data
+        return answer.head, answer.data
 
     def _out_of_memory(self, call: "Call") -> Reply:
         self._retire = True
@@ -201,14 +201,13 @@ def _late(call: "Call") -> Reply:
     return _fault(call, "timeout", "the deadline passed", retryable=True)
 
 
-def _fault(call: "Call", kind: str, message: str, retryable: bool = False) -> Reply:
+def _fault(call: "Call", kind: Kind, message: str, retryable: bool = False) -> Reply:
     """Return a fault. If transport trouble was noted, it is the likelier cause and is named."""
-    trouble, retry_after_s = call.trouble, None
-    if trouble is not None and kind not in ("timeout", "too_large"):
-        kind, retryable = trouble.kind, trouble.retryable
-        message, retry_after_s = f"{message}, after {trouble.text}", trouble.retry_after_s
-    fault = {"kind": kind, "message": message, "retryable": retryable}
-    return {"fault": {**fault, "retry_after_s": retry_after_s}}, b""
+    fault = UpstreamFault(kind, message, retryable=retryable).arguments
+    if call.trouble is not None and kind not in ("timeout", "too_large"):
+        message = f"{message}, after {call.trouble.message}"
+        fault = {**call.trouble.arguments, "message": message}
+    return {"fault": fault}, b""
 
 
 def _confine(worker_bytes: int) -> None:

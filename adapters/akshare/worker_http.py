@@ -17,7 +17,6 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -26,7 +25,7 @@ import requests.adapters
 import requests.sessions
 import urllib3
 
-from adapters.fault import Kind, fault_of_status
+from adapters.fault import UpstreamFault, fault_of_status
 from adapters.host import ORIGINAL_HOST
 
 _Result = TypeVar("_Result")
@@ -37,16 +36,6 @@ _RAISE_IN_THREAD.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
 class Expired(BaseException):
     """The call's deadline has passed. No `except Exception` of upstream code can swallow it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """A transport failure on the way to an upstream, whether or not the function noticed it."""
-
-    text: str
-    kind: Kind = "unreachable"
-    retryable: bool = True
-    retry_after_s: float | None = None
 
 
 class Call:
@@ -61,7 +50,8 @@ class Call:
         self.deadline = deadline
         self.secrets: frozenset[str] = frozenset()
         """Masked in the answer if the upstream repeats them."""
-        self.trouble: Trouble | None = None
+        self.trouble: UpstreamFault | None = None
+        """A transport failure on the way to an upstream, whether or not the function noticed it."""
         self.begun = False
         self.interrupted = False
         self.given_up = False
@@ -152,7 +142,8 @@ class _Current(threading.local):
 CURRENT = _Current()
 
 
-def _note(trouble: Trouble) -> None:
+def _note(text: str, trouble: UpstreamFault) -> None:
+    trouble.message = text
     if CURRENT.call is not None:
         CURRENT.call.trouble = trouble
 
@@ -215,12 +206,11 @@ def _sent(send: Callable[[], Any], failures: type[Exception]) -> Any:
     try:
         response = send()
     except failures as error:
-        _note(Trouble(type(error).__name__))
+        _note(type(error).__name__, UpstreamFault("unreachable", "", retryable=True))
         raise
     status = response.status_code if hasattr(response, "status_code") else response.status
     if (status or 0) >= 400:
-        fault = fault_of_status(status, response.headers.get("Retry-After"))
-        _note(Trouble(f"HTTP {status}", fault.kind, fault.retryable, fault.retry_after_s))
+        _note(f"HTTP {status}", fault_of_status(status, response.headers.get("Retry-After")))
     return response
 
 

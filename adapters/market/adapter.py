@@ -14,6 +14,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from platform import node
@@ -27,11 +28,10 @@ from anyio import to_thread
 from adapters.adapter import Adapter
 from adapters.embeddings import Embedder
 from adapters.fault import UpstreamFault
-from adapters.market.memory import Similarity
 from adapters.market.peers import Answer as Answering
 from adapters.market.peers import Peers
 from adapters.market.prices import Market, digest_of, read_markets
-from adapters.market.session import MOST_ASSETS, Action, Session, course_of, misused
+from adapters.market.session import MOST_ASSETS, Session, course_of, misused
 from adapters.market.similarity import Bm25, Embeddings
 from adapters.normalise import Answer
 from manifests import Manifest, MarketBinding, Scalar
@@ -75,9 +75,8 @@ class MarketAdapter(Adapter):
     def __init__(
         self,
         markets: Mapping[str, Market],
-        similarity: Similarity,
-        *,
         digest: str,
+        *,
         most: int,
         idle_s: float,
         worker: int = 0,
@@ -88,7 +87,7 @@ class MarketAdapter(Adapter):
         self._elsewhere: Elsewhere | None = None
         self.digest = digest
         self._markets = markets
-        self._similarity = similarity
+        self._similarity = Bm25()
         self._peers: Peers | None = None
         self._embeddings = None if embedder is None else Embeddings(embedder)
         self._most = most
@@ -119,18 +118,17 @@ class MarketAdapter(Adapter):
         """
         markets = await to_thread.run_sync(read_markets, folder)
         digest = await to_thread.run_sync(digest_of, markets.values())
-        similarity = Bm25()
-        await to_thread.run_sync(similarity, "words", ["words"])  # it loads a dictionary in 0.2 s
         market = cls(
             markets,
-            similarity,
-            digest=digest,
+            digest,
             most=most,
             idle_s=idle_s,
             worker=worker,
             gateway=None if elsewhere is None else _gateway_of(shared),
             embedder=embedder,
         )
+        # It loads a dictionary in 0.2 s.
+        await to_thread.run_sync(market._similarity, "words", ["words"])
         async with AsyncExitStack() as parts:
             if shared is not None:
                 opened = Peers.open(shared, worker, market._answer)
@@ -160,44 +158,50 @@ class MarketAdapter(Adapter):
 
     async def _answer(self, call: Mapping[str, Any], client: str) -> bytes:
         """Answer a call from the sessions of this process. Raises `UpstreamFault`."""
-        operation = call["operation"]
-        if operation != "recall":
-            answer: Callable[[Mapping[str, Any], str], dict[str, Any]]
-            answer = getattr(self, f"_{operation}")
-            return orjson.dumps(answer(call, client))
-        session = self._session(call, client)
+        arguments = {**call}
+        operation = arguments.pop("operation")
+        if operation == "open":
+            return orjson.dumps(self._open(client, **arguments))
+        name = arguments.pop("session")
+        session = self._session(name, client)
+        match operation:
+            case "observe":
+                answer = session.observe(**arguments)
+            case "trade":
+                answer = self._trade(session, **arguments)
+            case "recall":
+                answer = await self._recall(session, **arguments)
+            case _:
+                self._end(name)
+                answer = {"closed": True, "is_over": session.is_over}
+        return orjson.dumps(answer)
+
+    async def _recall(
+        self, session: Session, symbol: str, question: str, **bounds: Any
+    ) -> dict[str, Any]:
         async with session.recalling:
-            near = await self._similarities(session, call)
-            found = await to_thread.run_sync(_recall, session, call, near, limiter=self._threads)
-        return orjson.dumps(found)
+            near = await self._similarities(session, symbol, question)
+            recall = partial(session.recall, symbol, question, similarities=near, **bounds)
+            return await to_thread.run_sync(recall, limiter=self._threads)
 
     async def _similarities(
-        self, session: Session, call: Mapping[str, Any]
+        self, session: Session, symbol: str, question: str
     ) -> Mapping[str, float] | None:
         """Those of the embedder; None without one, or where it fails: BM25 then takes its place."""
         if self._embeddings is None:
             return None
-        texts = await to_thread.run_sync(
-            session.remembered, _text(call, "symbol"), limiter=self._threads
-        )
+        texts = await to_thread.run_sync(session.remembered, symbol, limiter=self._threads)
         try:
             async with asyncio.timeout(EMBEDDING_S):
-                return await self._embeddings.similarities(_text(call, "question"), texts)
+                return await self._embeddings.similarities(question, texts)
         except (UpstreamFault, TimeoutError) as fault:
             log.warning("memories are searched without embeddings: %s", fault)
             return None
 
-    def _open(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
-        course = course_of(
-            self._chosen(str(arguments["symbols"])),
-            (
-                _text(arguments, "warm_up_from"),
-                _text(arguments, "test_from"),
-                _text(arguments, "test_to"),
-            ),
-            hindsight=bool(arguments.get("hindsight", False)),
-        )
-        cost_bp = float(arguments.get("cost_bp", 0.0))
+    def _open(
+        self, client: str, symbols: str, cost_bp: float, *, hindsight: bool = False, **dates: str
+    ) -> dict[str, Any]:
+        course = course_of(self._chosen(symbols), **dates, hindsight=hindsight)
         if not 0 <= cost_bp <= MOST_COST_BP:
             raise misused(f"cost_bp must be from 0 to {MOST_COST_BP:g}, not {cost_bp:g}")
         self._make_room(client)
@@ -208,41 +212,23 @@ class MarketAdapter(Adapter):
         self._sessions[name] = session
         self._held[client] += 1
         session.used_at = time.monotonic()
-        return {"session": name, **session.about(), "cost_bp": cost_bp}
+        return {"session": name, **session.about(), "cost_bp": float(cost_bp)}
 
-    def _observe(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
-        return self._session(arguments, client).observe(_text(arguments, "symbol"))
-
-    def _trade(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
-        session = self._session(arguments, client)
-        if arguments.get("reason") or arguments.get("memories"):
-            self._check_room(client)
-        before = session.reason_bytes
-        found = session.trade(
-            _text(arguments, "date"),
-            _text(arguments, "symbol"),
-            cast("Action", arguments["action"]),
-            _text(arguments, "reason"),
-            _text(arguments, "memories"),
-        )
-        self._reason_bytes[client] += session.reason_bytes - before
-        return found
-
-    def _check_room(self, client: str) -> None:
-        """Raises `UpstreamFault` if there is no room for another reason."""
-        used = self._reason_bytes
-        if used[client] >= REASON_BYTES // 2 or used.total() >= REASON_BYTES:
+    def _trade(
+        self, session: Session, reason: str, memories: str, **decided: Any
+    ) -> dict[str, Any]:
+        """Raises `UpstreamFault`, also if there is no room for another reason."""
+        used, before = self._reason_bytes, session.reason_bytes
+        is_full = used[session.owner] >= REASON_BYTES // 2 or used.total() >= REASON_BYTES
+        if (reason or memories) and is_full:
             text = "there is no room for further reasons and memories; trade without them"
             raise UpstreamFault("full", text)
+        found = session.trade(reason=reason, memories=memories, **decided)
+        used[session.owner] += session.reason_bytes - before
+        return found
 
-    def _close(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
-        session = self._session(arguments, client)
-        self._end(str(arguments["session"]))
-        return {"closed": True, "is_over": session.is_over}
-
-    def _session(self, arguments: Mapping[str, Scalar], client: str) -> Session:
-        name, now = str(arguments["session"]), time.monotonic()
-        session = self._sessions.get(name)
+    def _session(self, name: str, client: str) -> Session:
+        now, session = time.monotonic(), self._sessions.get(name)
         if session is None or session.owner != client or now - session.used_at > self._idle_s:
             text = "no such session: it was closed, has ended after its time, or never was yours"
             raise UpstreamFault("gone", f"{text}; market_open begins one")
@@ -292,19 +278,3 @@ def _gateway_of(shared: Path | None) -> str:
         return token_hex(8)
     made = f"{shared} {shared.stat().st_ino} {node()}"
     return blake2b(made.encode(), digest_size=8).hexdigest()
-
-
-def _recall(
-    session: Session, arguments: Mapping[str, Any], near: Mapping[str, float] | None
-) -> dict[str, Any]:
-    return session.recall(
-        _text(arguments, "symbol"),
-        _text(arguments, "question"),
-        int(arguments["limit"]),
-        int(arguments["chars"]),
-        near,
-    )
-
-
-def _text(arguments: Mapping[str, Scalar], name: str) -> str:
-    return str(arguments.get(name, ""))

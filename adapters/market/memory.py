@@ -26,12 +26,12 @@ the event loop must not call `recall`.
 import datetime
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, inf, isfinite
+from math import exp, inf
 from typing import Final, Literal, NamedTuple
 
-from adapters.market.prices import Position, is_unicode, sign
+from adapters.market.prices import Position, sign
 from adapters.market.similarity import cosine, word_counts
 
 LayerName = Literal["short", "mid", "long", "reflection"]
@@ -117,11 +117,7 @@ class Recalled(NamedTuple):
 
 
 class LayeredMemory:
-    def __init__(self, *, most: int = MOST) -> None:
-        """`most` is the number of memories that each layer holds. Raises `ValueError` below 1."""
-        if most < 1:
-            raise ValueError(f"a layer of {most} memories holds none; at least 1")
-        self._most = most
+    def __init__(self) -> None:
         self._next_id = 1
         self._memories: dict[int, Memory] = {}
 
@@ -130,8 +126,8 @@ class LayeredMemory:
 
     @property
     def memories(self) -> tuple[Memory, ...]:
-        """Copies of all memories, the oldest first."""
-        return tuple(map(replace, self._memories.values()))
+        """All memories, the oldest first."""
+        return tuple(self._memories.values())
 
     def reflect(self, text: str, day: datetime.date) -> int | None:
         """Add a reason of the agent's own, unless it holds one that is alike; returns its id."""
@@ -141,38 +137,25 @@ class LayeredMemory:
 
     def add(self, layer: LayerName, text: str, day: datetime.date) -> int:
         """Add what became known on a day; returns its id. In a full layer the memory that scores
-        least without a query is dropped. Raises `ValueError` for an unknown layer, and for a text
-        that is empty, too long or not Unicode.
+        least without a query is dropped.
         """
-        if layer not in LAYERS:
-            raise ValueError(f"{layer!r} is no layer; there are {', '.join(LAYERS)}")
-        if not text.strip() or len(text) > TEXT_CHARS or not is_unicode(text):
-            raise ValueError(f"a memory is a Unicode text of 1 to {TEXT_CHARS} characters")
         added, self._next_id = self._next_id, self._next_id + 1
         self._memories[added] = Memory(added, layer, text, day, LAYERS[layer].importance)
         self._drop_from(layer)
         return added
 
     def recall(
-        self,
-        query: str,
-        similarity: Similarity,
-        *,
-        top: int = TOP,
-        layers: Iterable[LayerName] = tuple(LAYERS),
+        self, query: str, similarity: Similarity, *, top: int = TOP
     ) -> dict[LayerName, list[Recalled]]:
         """The memories of each layer with the highest scores, at most `top`; of equal ones the
         newest. Recalling changes nothing: what the agent says it used is fed back.
 
-        `similarity` is called once for each layer that is not empty. Raises `ValueError` unless it
-        gives a finite number for each text.
+        `similarity` is called once for each layer that is not empty.
         """
         found: dict[LayerName, list[Recalled]] = {}
-        for layer in layers:
+        for layer in LAYERS:
             held = self._of(layer)
             near = similarity(query, [memory.text for memory in held]) if held else []
-            if len(near) != len(held) or not all(map(isfinite, near)):
-                raise ValueError(f"not {len(held)} finite similarities for as many texts")
             recalled = [
                 Recalled(similarity + memory.worth, memory)
                 for memory, similarity in zip(held, near, strict=True)
@@ -216,10 +199,10 @@ class LayeredMemory:
     def _drop_from(self, layer: LayerName) -> None:
         """Drop what is over the bound of a layer: the least worth, of equal ones the oldest."""
         held = self._of(layer)
-        if len(held) <= self._most:
+        if len(held) <= MOST:
             return
         held.sort(key=lambda memory: (memory.worth, memory.id))
-        for memory in held[: len(held) - self._most]:
+        for memory in held[: len(held) - MOST]:
             del self._memories[memory.id]
 
 

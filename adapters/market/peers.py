@@ -2,8 +2,8 @@
 
 Several workers serve together, and a client's next request may reach any of them. Each listens on a
 Unix socket in the folder that they share, which only the operator's own processes can enter. A
-connection carries one call: a line of JSON, answered by a line with the fault, if any, and the size
-of the answer, and by the answer.
+connection carries one call: a frame with the call, answered by a frame with the fault, if any, and
+the answer.
 """
 
 import asyncio
@@ -13,12 +13,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from adapters.fault import UpstreamFault
-
-LINE_BYTES = 4 * 2**20
-"""The longest call; arguments over HTTP have at most 1 MiB."""
+from adapters.frames import frame
+from adapters.process import receive_from
 
 LONGEST_FOLDER = 80
 """A socket's name has at most 108 bytes on Linux; a longer folder is named by its descriptor."""
@@ -50,7 +47,7 @@ class Peers:
             peers = cls(folder, answer)
             path = peers._path(own)
             path.unlink(missing_ok=True)  # of a worker that died
-            server = await asyncio.start_unix_server(peers._serve, path, limit=LINE_BYTES)
+            server = await asyncio.start_unix_server(peers._serve, path)
             try:
                 yield peers
             finally:
@@ -68,42 +65,34 @@ class Peers:
             async with asyncio.timeout(timeout_s):
                 reader, writer = await asyncio.open_unix_connection(self._path(worker))
                 try:
-                    writer.write(orjson.dumps({"call": call, "client": client}) + b"\n")
-                    await writer.drain()
-                    said = await reader.read()
+                    writer.write(frame({"call": call, "client": client}))
+                    head, answer = await receive_from(reader)
                 finally:
                     writer.close()
         except TimeoutError:
             text = f"the worker that holds this session did not answer within {timeout_s:.3g} s"
             raise UpstreamFault("timeout", text) from None
-        except OSError:
-            raise _ended() from None
-        head, _, body = said.partition(b"\n")
-        fault, size = orjson.loads(head) if head else (None, -1)
-        if fault is not None:
-            raise UpstreamFault(**fault)
-        if len(body) != size:  # it ended while it wrote
-            raise _ended()
-        return body
+        except (OSError, asyncio.IncompleteReadError):
+            text = "the worker that held this session has ended"
+            raise UpstreamFault("gone", text) from None
+        if head["fault"] is not None:
+            raise UpstreamFault(**head["fault"])
+        return answer
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(READ_S):
-                asked = orjson.loads(await reader.readline())
+                asked, _ = await receive_from(reader)
             try:
-                answer = await self._answer(asked["call"], asked["client"])
-                writer.write(orjson.dumps([None, len(answer)]) + b"\n" + answer)
-            except UpstreamFault as fault:
-                writer.write(orjson.dumps([fault.arguments, 0]) + b"\n")
+                fault, answer = None, await self._answer(asked["call"], asked["client"])
+            except UpstreamFault as error:
+                fault, answer = error.arguments, b""
+            writer.write(frame({"fault": fault}, answer))
             await writer.drain()
-        except (OSError, ValueError):  # the other worker went away, or was no worker
+        except (OSError, asyncio.IncompleteReadError):  # the other worker went away
             pass
         finally:
             writer.close()
 
     def _path(self, worker: int) -> Path:
         return self._folder / f"market-{worker}.sock"
-
-
-def _ended() -> UpstreamFault:
-    return UpstreamFault("gone", "the worker that held this session has ended")

@@ -196,10 +196,7 @@ class Session:
 
     def remembered(self, symbol: str) -> list[str]:
         """The texts of an asset's memory. It runs in a thread, as `recall`."""
-        _, market, ended = self.day, self._market(symbol), len(self._ended)
-        of = self._memories.setdefault(market.symbol, _Remembered())
-        self._catch_up(of, market, ended)
-        return [one.text for one in of.memory.memories]
+        return [one.text for one in self._memory(self._market(symbol), self.day).memories]
 
     def recall(
         self,
@@ -213,25 +210,23 @@ class Session:
         that it holds, or BM25. Raises `UpstreamFault`. It may take 0.4 s, so it runs in a thread;
         `recalling` keeps it to one at a time.
         """
-        day, market, ended = self.day, self._market(symbol), len(self._ended)
+        day, market = self.day, self._market(symbol)
         if len(question) > QUESTION_CHARS:
             raise misused(f"a question has at most {QUESTION_CHARS} characters")
         if not 1 <= limit <= MOST_RECALLED:
             raise misused(f"limit must be from 1 to {MOST_RECALLED}, not {limit}")
         if not 50 <= chars <= 10_000:
             raise misused(f"chars must be from 50 to 10000, not {chars}")
-        of = self._memories.setdefault(market.symbol, _Remembered())
-        self._catch_up(of, market, ended)
-        similarity = self._similarity
+        memory, similarity = self._memory(market, day), self._similarity
         if similarities is not None:
             near = similarities  # of texts that came since, none is known
             similarity = lambda _, texts: [near.get(text, 0.0) for text in texts]  # noqa: E731
-        found = of.memory.recall(question, similarity, top=limit)
+        found = memory.recall(question, similarity, top=limit)
         return {
             "date": day.isoformat(),
             "symbol": market.symbol,
             "similarity": "BM25" if similarities is None else "embeddings",
-            "held": Counter(one.layer for one in of.memory.memories),
+            "held": Counter(one.layer for one in memory.memories),
             "memories": {
                 layer: [
                     {
@@ -246,20 +241,22 @@ class Session:
             },
         }
 
-    def _catch_up(self, of: _Remembered, market: Market, ended: int) -> None:
-        """Bring a memory to the state after `ended` days and the news of the next one."""
+    def _memory(self, market: Market, day: datetime.date) -> LayeredMemory:
+        """The memory of an asset on a day that has begun, with the news of that day."""
         days = self.course.days
+        ended = days.index(day)
+        of = self._memories.setdefault(market.symbol, _Remembered())
         while True:
             if not of.has_news and of.ended < len(days):
                 _add_news(of.memory, market.on(days[of.ended]))
                 of.has_news = True
             if of.ended == ended:
-                return
-            day, decision = days[of.ended], self._ended[of.ended][market.symbol]
+                return of.memory
+            past, decision = days[of.ended], self._ended[of.ended][market.symbol]
             rests_on = decision.memories
-            if decision.reason and (made := of.memory.reflect(decision.reason, day)) is not None:
+            if decision.reason and (made := of.memory.reflect(decision.reason, past)) is not None:
                 rests_on = (*rests_on, made)
-            known = of.evidence.add(market.on(day).price, decision.position, rests_on)
+            known = of.evidence.add(market.on(past).price, decision.position, rests_on)
             if known is not None:
                 of.memory.feed_back(*known)
             of.memory.step()
@@ -286,12 +283,16 @@ class Session:
 
 
 def course_of(
-    markets: Sequence[Market], dates: tuple[str, str, str], *, hindsight: bool = False
+    markets: Sequence[Market],
+    warm_up_from: str,
+    test_from: str,
+    test_to: str,
+    *,
+    hindsight: bool = False,
 ) -> Course:
-    """The course of a session from the `dates` of warm-up start, test start and test end, each
-    empty or as `2020-10-01`. Raises `UpstreamFault`.
+    """The course of a session from its dates, each empty or as `2020-10-01`. Raises
+    `UpstreamFault`.
     """
-    warm_up_from, test_from, test_to = dates
     windows = {market.windows for market in markets}
     if not (test_from or test_to or warm_up_from):
         if len(windows) > 1:

@@ -17,9 +17,8 @@ from urllib.parse import quote
 
 from yarl import URL
 
-from adapters.adapter import Adapter
+from adapters.adapter import Adapter, credential_arguments
 from adapters.conventions import UpstreamErrorBody, error_body_in, words_in
-from adapters.credential import credential_arguments
 from adapters.fault import (
     LONGEST_RESET_S,
     UpstreamFault,

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Protocol
 
-from adapters.fault import UpstreamFault
-
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -47,26 +45,3 @@ class Keys(Protocol):
         Returns True if another key may be used at once.
         """
         ...
-
-
-class OneKey:
-    """`Keys` with one key or none, and without limits."""
-
-    def __init__(self, secret: str | None) -> None:
-        self._key = None if secret is None else Key.of(secret)
-
-    async def take(self, host: str, timeout_s: float) -> Key:  # noqa: ARG002 - call shape of Keys
-        if self._key is None:
-            raise UpstreamFault(
-                "not_configured", "no RapidAPI key is set; set FINPORT_RAPIDAPI_KEYS"
-            )
-        return self._key
-
-    def learn(self, host: str, key: Key, status: int, headers: Mapping[str, str]) -> None:
-        pass
-
-    def refuse(self, host: str, key: Key) -> bool:  # noqa: ARG002 - call shape of Keys
-        return False
-
-    def rest(self, host: str, key: Key, seconds: float) -> bool:  # noqa: ARG002
-        return False

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 async def _open(parts: Parts) -> AsyncIterator["Adapter"]:
     from adapters.rapidapi.adapter import RapidApiAdapter
 
+    assert parts.keys is not None  # noqa: S101 - `is_open` says so
     opened = RapidApiAdapter.open(
         keys=parts.keys,
         hosts={m.upstream for m in parts.catalog.select(source="rapidapi")},

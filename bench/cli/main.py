@@ -95,7 +95,7 @@ def retrieval(
 
     The key of the endpoint is read from FINPORT_EMBEDDINGS_KEY.
     """
-    from adapters.embeddings import KEY, Embedder, EndpointEmbedder, LocalEmbedder
+    from adapters.embeddings import Embedder, EndpointEmbedder, LocalEmbedder
     from adapters.fault import UpstreamFault
     from bench.analysis.retrieval import (
         DEFAULT,
@@ -125,7 +125,7 @@ def retrieval(
                 check_variables()
             except SettingsError as error:
                 raise click.UsageError(str(error)) from error
-            key = key_for(embedding_url, KEY).secret
+            key = key_for(embedding_url, EndpointEmbedder.key_name).secret
             embedder = EndpointEmbedder(embedding_url, embedding_model, key)
         try:
             searches |= asyncio.run(dense_variants(catalog, questions, embedder))

@@ -14,7 +14,7 @@ from typing import Final
 
 import anyio
 
-from adapters.credential import credential_arguments
+from adapters.adapter import credential_arguments
 from adapters.fault import UpstreamFault
 from cache import SnapshotError
 from gateway import Gateway

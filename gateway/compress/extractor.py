@@ -7,8 +7,8 @@ rules, as without a model.
 import logging
 import re
 
-from adapters.extraction import EndpointExtractor
 from adapters.fault import UpstreamFault
+from adapters.openai import EndpointExtractor
 from gateway.compress.budget import Budget
 from gateway.compress.cut import Compressed
 from gateway.search.endpoint_limits import EndpointLimits, NotAskedError

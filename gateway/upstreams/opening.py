@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from adapters.adapter import Adapter
 from adapters.provider import Parts, ProviderError, is_asked
 from adapters.providers import PROVIDERS
-from adapters.rapidapi.keys import OneKey
 from cache import Clock
 from gateway.search.finder import embedder_of
 from gateway.settings import SIMULATED_SECRET, GatewaySettings, SettingsError
@@ -40,7 +39,6 @@ async def open_adapters(
         parts = Parts(
             settings,
             catalog,
-            OneKey(None),
             {h: secret.get_secret_value() for h, secret in settings.credentials.items()},
             embedder=embedder_of(settings),
         )

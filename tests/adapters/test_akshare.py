@@ -1,55 +1,37 @@
 """Real AkShare code in real worker processes, its requests redirected to the simulated upstream."""
 
-import asyncio
 import json
-import os
-import signal
 from collections.abc import AsyncIterator
-from pathlib import Path
 
+import anyio
 import pytest
 
 from adapters.akshare.adapter import AkShareAdapter
 from adapters.fault import UpstreamFault
 from adapters.simulator import FUNCTIONS, Faults, SimulatedUpstream
-from manifests import AkShareBinding, Catalog, Manifest, Signature
+from manifests import AkShareBinding, Catalog, Signature
 from tests.support.installed import NEEDS_AKSHARE
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.processes import akshare_workers
+from tests.support.tools import tool
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.anyio, NEEDS_AKSHARE]
-
-
-def tool(catalog: Catalog, name: str) -> Manifest:
-    manifest = catalog.get(name)
-    assert manifest is not None
-    return manifest
 
 
 def names(catalog: Catalog) -> list[str]:
     return [m.binding.function for m in catalog if isinstance(m.binding, AkShareBinding)]
 
 
-def process_of(adapter: AkShareAdapter) -> int:
-    """Process id of the adapter's only worker."""
-    (process,) = adapter.processes
-    return process
-
-
-def is_running(process: int) -> bool:
-    return Path(f"/proc/{process}").exists()
-
-
-def environment_of(process: int) -> bytes:
-    return Path(f"/proc/{process}/environ").read_bytes()
-
-
 @pytest.fixture(scope="module")
 async def adapter(catalog: Catalog) -> AsyncIterator[AkShareAdapter]:
-    async with (
-        SimulatedUpstream.open(catalog) as simulator,
-        AkShareAdapter.open(names(catalog), base_url=simulator.base_url, workers=1) as opened,
-    ):
-        yield opened
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("FINPORT_RAPIDAPI_KEYS", "planted")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "planted")
+        async with (
+            SimulatedUpstream.open(catalog) as simulator,
+            AkShareAdapter.open(names(catalog), base_url=simulator.base_url, workers=1) as opened,
+        ):
+            yield opened
 
 
 def test_the_simulated_upstream_speaks_for_at_least_12_functions_over_6_hosts(
@@ -88,6 +70,14 @@ async def test_only_functions_of_the_catalogue_are_ever_called(
         assert caught.value.kind == "not_configured"
 
 
+async def test_no_secret_stands_in_the_workers_environment(
+    catalog: Catalog, adapter: AkShareAdapter
+) -> None:
+    await adapter.fetch(tool(catalog, "index_eri"), {}, PATIENCE_S)
+    for process in akshare_workers(adapter):
+        assert b"planted" not in await anyio.Path(f"/proc/{process}/environ").read_bytes()
+
+
 async def test_an_exception_in_akshare_is_a_fault_without_a_trace(
     catalog: Catalog, adapter: AkShareAdapter
 ) -> None:
@@ -109,58 +99,3 @@ async def test_a_failing_upstream_is_told_from_an_answer_that_cannot_be_read(
         with pytest.raises(UpstreamFault, match="HTTP 503") as caught:
             await adapter.fetch(manifest, {"symbol": "600519"}, PATIENCE_S)
     assert (caught.value.kind, caught.value.retryable) == ("status", True)
-
-
-async def test_a_hang_ends_in_the_worker_too(catalog: Catalog) -> None:
-    async with (
-        SimulatedUpstream.open(catalog) as simulator,
-        AkShareAdapter.open(names(catalog), base_url=simulator.base_url, workers=1) as adapter,
-    ):
-        manifest = tool(catalog, "stock_zh_a_hist")
-        await adapter.fetch(manifest, {"symbol": "600519"}, PATIENCE_S)
-        process = process_of(adapter)
-        simulator.faults = Faults(hang_rate=1.0)
-        async with asyncio.timeout(PATIENCE_S):
-            await _fails(adapter, manifest, 1.0)
-        assert process_of(adapter) == process, "its socket timed out; it had not to be killed"
-    assert not is_running(process)
-
-
-async def _fails(adapter: AkShareAdapter, manifest: Manifest, timeout_s: float) -> None:
-    with pytest.raises(UpstreamFault) as caught:
-        await adapter.fetch(manifest, {"symbol": "600519"}, timeout_s)
-    assert caught.value.kind == "timeout"
-
-
-async def test_the_call_of_a_killed_worker_runs_once_more_and_the_worker_is_replaced(
-    catalog: Catalog,
-) -> None:
-    async with (
-        SimulatedUpstream.open(catalog) as simulator,
-        AkShareAdapter.open(names(catalog), base_url=simulator.base_url, workers=1) as adapter,
-    ):
-        manifest = tool(catalog, "stock_zh_a_hist")
-        await adapter.fetch(manifest, {"symbol": "600519"}, PATIENCE_S)
-        simulator.faults = Faults(hang_rate=1.0)
-        call = asyncio.create_task(adapter.fetch(manifest, {"symbol": "000001"}, PATIENCE_S))
-        await until(lambda: simulator.requests.total() == 2)
-        simulator.faults = Faults()
-        process = process_of(adapter)
-        os.kill(process, signal.SIGKILL)
-        assert (await call).rows
-        answer = await adapter.fetch(manifest, {"symbol": "000001"}, PATIENCE_S)
-        assert answer.rows
-        assert process_of(adapter) != process
-
-
-async def test_no_secret_stands_in_the_workers_environment(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FINPORT_RAPIDAPI_KEYS", "planted")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted")
-    async with (
-        SimulatedUpstream.open(catalog) as simulator,
-        AkShareAdapter.open(names(catalog), base_url=simulator.base_url, workers=1) as adapter,
-    ):
-        await adapter.fetch(tool(catalog, "index_eri"), {}, PATIENCE_S)
-        assert b"planted" not in environment_of(process_of(adapter))

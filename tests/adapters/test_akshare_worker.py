@@ -26,6 +26,7 @@ from adapters.normalise import Answer
 from manifests import AkShareBinding, Manifest
 from tests.support.checkout import ROOT
 from tests.support.installed import NEEDS_AKSHARE
+from tests.support.processes import akshare_workers, is_running
 from tests.support.upstreams import CONTINUE, bare_server, for_ever, upstream
 from tests.support.waiting import PATIENCE_S, until
 
@@ -270,18 +271,16 @@ async def test_every_wait_ends_at_the_deadline_and_costs_no_process(library: Lib
         assert await call(adapter, "pid") == process
 
 
-@pytest.mark.parametrize("function", ["get_client", "get_requests", "get_urllib", "get_urllib3"])
-async def test_informational_heads_without_end_end_at_the_deadline(
-    library: Library, function: str
-) -> None:
+async def test_informational_heads_without_end_end_at_the_deadline(library: Library) -> None:
     async with (
         bare_server(for_ever(CONTINUE)) as url,
         library() as adapter,
     ):
         process = await call(adapter, "pid", 60)
-        assert (await fault(adapter, function, 0.5, url=url)).kind == "timeout"
-        assert await call(adapter, "pid", 60) == process
-        assert process_of(adapter).calls == {}
+        for function in ("get_client", "get_requests", "get_urllib", "get_urllib3"):
+            assert (await fault(adapter, function, 0.5, url=url)).kind == "timeout"
+            assert await call(adapter, "pid", 60) == process
+            assert process_of(adapter).calls == {}
 
 
 async def test_a_wait_over_tls_ends_at_the_deadline_too(library: Library, tmp_path: Path) -> None:
@@ -314,7 +313,7 @@ async def test_what_goes_on_after_its_deadline_costs_its_process_but_no_other_ca
             assert {(f.kind, f.retryable) for f in faults} == {("timeout", True)}
             second = await call(adapter, "pid")
             assert second != first
-            assert adapter.processes == [second]
+            assert akshare_workers(adapter) == [second]
             assert await other == first, "it was let end"
             await until(lambda: not is_running(first))  # noqa: B023 - awaited here
 
@@ -439,7 +438,7 @@ async def test_functions_with_pages_take_no_thread_of_the_others(library: Librar
             return adapter.fetch(tool(function, paged=True), {}, PATIENCE_S)
 
         await asyncio.gather(call(adapter, "pid"), paged_call("pid"))
-        plain, paged = adapter.processes
+        plain, paged = akshare_workers(adapter)
         assert plain != paged
         sleeping = [asyncio.create_task(paged_call("sleeps")) for _ in range(4)]
         await until(lambda: adapter._paged.workers[0].processes[-1].calls)
@@ -451,31 +450,16 @@ async def test_functions_with_pages_take_no_thread_of_the_others(library: Librar
         assert {int(answer.data) for answer in slow} == {paged}
 
 
-async def test_hosts_that_hang_leave_threads_to_the_others(library: Library) -> None:
-    async with library(threads=16) as adapter:
-        process = await call(adapter, "pid", 60)
-        bindings = [AkShareBinding(function="sleeps", hosts=(f"h{n}.com",)) for n in range(5)]
-        tools = [tool("sleeps").model_copy(update={"binding": binding}) for binding in bindings]
-        hanging = [
-            asyncio.create_task(adapter.fetch(hangs, {}, 600)) for hangs in tools for _ in range(16)
-        ]
-        await until(lambda: len(process_of(adapter).calls) >= 12)
-        for _ in range(20):
-            assert await call(adapter, "pid", 60) == process
-        for task in hanging:
-            task.cancel()
-        await asyncio.gather(*hanging, return_exceptions=True)
-
-
-@pytest.mark.parametrize("function", ["sleeps", "get_requests", "get_streamed"])
-async def test_a_caller_who_leaves_frees_the_thread(library: Library, function: str) -> None:
-    arguments = {} if function == "sleeps" else {"url": "https://made.example/hang"}
+async def test_a_caller_who_leaves_frees_the_thread(library: Library) -> None:
+    hanging = {"url": "https://made.example/hang"}
+    calls: dict[str, dict[str, str]]
+    calls = {"sleeps": {}, "get_requests": hanging, "get_streamed": hanging}
     async with (
         dripping() as url,
         library(base_url=url, threads=1, interrupts=False) as adapter,
     ):
         process = await call(adapter, "pid")
-        for _ in range(3):
+        for function, arguments in calls.items():
             left = asyncio.create_task(adapter.fetch(tool(function), arguments, 2 * PATIENCE_S))
             await until(lambda: process_of(adapter).calls)
             await asyncio.sleep(0.1)  # mostly it has begun by now; one that has not must go as well
@@ -525,14 +509,6 @@ async def test_a_child_of_a_function_does_not_keep_a_dead_worker_alive(library: 
     await until(lambda: not is_running(child))
 
 
-def is_running(process: object) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"  # an orphan that nobody has reaped is dead all the same
-
-
 async def test_a_start_that_takes_longer_than_a_caller_waits_is_not_lost(library: Library) -> None:
     async with library(start_s=0.5) as adapter:
         process = None
@@ -541,7 +517,7 @@ async def test_a_start_that_takes_longer_than_a_caller_waits_is_not_lost(library
                 with suppress(TimeoutError, UpstreamFault):
                     async with asyncio.timeout(0.2):
                         process = await call(adapter, "pid", timeout_s=0.2)
-        assert adapter.processes == [process]
+        assert akshare_workers(adapter) == [process]
         assert sum(worker.started for worker in adapter._plain.workers) == 1
 
 

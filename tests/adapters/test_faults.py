@@ -195,6 +195,7 @@ async def answering(
 
 VALUE = {"name": "样本银行", "prices": [1.5] * 9}
 PLAIN = json.dumps(VALUE, ensure_ascii=False).encode()
+GBK = PLAIN.decode().encode("gbk")
 
 
 def packed(text: bytes) -> bytes:
@@ -246,17 +247,9 @@ async def test_a_long_answer_is_unpacked_whole(catalog: Catalog) -> None:
         (PLAIN, {"Content-Encoding": SECRET}, ("invalid", False)),
         (PLAIN, {"Content-Encoding": "gzip, gzip"}, ("invalid", False)),
         (b"", {"Content-Encoding": "gzip"}, ("empty", True)),
-        (PLAIN.decode().encode("gbk"), {}, ("invalid", False)),
-        (
-            PLAIN.decode().encode("gbk"),
-            {"Content-Type": "a/b; charset=punycode"},
-            ("invalid", False),
-        ),
-        (
-            PLAIN.decode().encode("gbk"),
-            {"Content-Type": "a/b; charset=nonsense"},
-            ("invalid", False),
-        ),
+        (GBK, {}, ("invalid", False)),
+        (GBK, {"Content-Type": "a/b; charset=punycode"}, ("invalid", False)),
+        (GBK, {"Content-Type": "a/b; charset=nonsense"}, ("invalid", False)),
         (b"  \n<?xml version='1.0'?><a/>", {}, ("invalid", False)),
         (b"<html>" + b"\xff" * 9, {}, ("invalid", False)),
     ],
@@ -289,19 +282,18 @@ async def raw(reply: bytes) -> AsyncIterator[tuple[str, list[int]]]:
         yield "http://127.0.0.1:{1}".format(*server.sockets[0].getsockname()), connections
 
 
+HTTP = b"HTTP/1.1 200 OK\r\n"
+
+
 @pytest.mark.parametrize(
     ("reply", "kind", "text"),
     [
         (b"", "unreachable", "before it answered"),
         (b"nonsense\r\n\r\n", "unreachable", "not answer in HTTP"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", "unreachable", "broke off"),
-        (
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
-            "unreachable",
-            "broke off",
-        ),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 16777217\r\n\r\n{}", "too_large", "over"),
-        (b'HTTP/1.1 200 OK\r\n\r\n{"a": 1', "invalid", "no JSON"),
+        (HTTP + b"Content-Length: 9\r\n\r\n{}", "unreachable", "broke off"),
+        (HTTP + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", "unreachable", "broke off"),
+        (HTTP + b"Content-Length: 16777217\r\n\r\n{}", "too_large", "over"),
+        (HTTP + b'\r\n{"a": 1', "invalid", "no JSON"),
     ],
 )
 async def test_replies_that_are_no_whole_http(
@@ -384,6 +376,7 @@ async def test_no_body_keeps_the_loop(
 
 ANY = "any.p.rapidapi.com"
 AV = "alpha-vantage.p.rapidapi.com"
+BYBIT, RATES = "bybit4.p.rapidapi.com", "exchangerate-api.p.rapidapi.com"
 CALM = "Thank you for using Alpha Vantage! Our standard API rate limit is 25 requests per day."
 PAID = "Thank you for using Alpha Vantage! This is a premium endpoint."
 YAHOO = {"code": "Not Found", "description": "No data found"}
@@ -394,21 +387,11 @@ ERRORS: list[tuple[str, Any, int | None, str]] = [
     (AV, {"Information": CALM}, 429, CALM),
     (AV, {"Information": PAID}, None, PAID),
     ("financial-modeling-prep.p.rapidapi.com", {"Error Message": "Limit Reach ."}, 429, "Limit"),
-    (
-        "bybit4.p.rapidapi.com",
-        {"retCode": 10001, "retMsg": "params error", "result": {}},
-        None,
-        "p",
-    ),
-    ("bybit4.p.rapidapi.com", {"retCode": 10006, "retMsg": "Too many visits"}, 429, "visits"),
-    ("bybit4.p.rapidapi.com", {"retCode": 10016, "retMsg": "Server error"}, 500, "Server"),
-    (
-        "exchangerate-api.p.rapidapi.com",
-        {"result": "error", "error-type": "quota-reached"},
-        429,
-        "",
-    ),
-    ("exchangerate-api.p.rapidapi.com", {"result": "error", "error-type": "bad-code"}, None, "bad"),
+    (BYBIT, {"retCode": 10001, "retMsg": "params error", "result": {}}, None, "params"),
+    (BYBIT, {"retCode": 10006, "retMsg": "Too many visits"}, 429, "visits"),
+    (BYBIT, {"retCode": 10016, "retMsg": "Server error"}, 500, "Server"),
+    (RATES, {"result": "error", "error-type": "quota-reached"}, 429, "quota"),
+    (RATES, {"result": "error", "error-type": "bad-code"}, None, "bad"),
     ("trading-view.p.rapidapi.com", {"s": "error", "errmsg": "unknown symbol"}, None, "unknown"),
     (ANY, {"code": 400, "message": "symbol is wrong", "status": "error"}, 400, "symbol is wrong"),
     (ANY, {"code": 429, "message": "out of credits", "status": "error"}, 429, "out of credits"),

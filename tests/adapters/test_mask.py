@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from adapters.mask import MASKED, Mask
 from adapters.normalise import Answer, masked
-from adapters.rapidapi.keys import OneKey
 from manifests import Catalog
 from tests.support.gateways import open_local_gateway
 from tests.support.tools import tool
-from tests.support.upstreams import adapter_for, upstream
+from tests.support.upstreams import OneKey, adapter_for, upstream
 
 pytestmark = pytest.mark.anyio
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import anyio
 import pytest
 from aiohttp import web
 
@@ -20,8 +21,10 @@ from adapters.normalise import Answer, from_json
 from adapters.reader import READ_AT_ONCE, Reader
 from manifests import Catalog
 from tests.support.checkout import ROOT
+from tests.support.processes import is_running
 from tests.support.tools import tool
 from tests.support.upstreams import COINS, SECRET, adapter_for, upstream
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -127,8 +130,7 @@ async def test_a_process_that_has_grown_or_ended_is_not_used_again(reader: Reade
     other = await number_of(reader)
     assert grown != other
     os.kill(other, signal.SIGKILL)
-    while is_running(other):
-        await asyncio.sleep(0.01)
+    await until(lambda: not is_running(other))
     assert await number_of(reader) != other
 
 
@@ -163,17 +165,8 @@ async def test_a_process_whose_caller_leaves_or_waits_for_too_long_is_ended(
 
 
 async def started(file: Path) -> int:
-    while not (text := text_of(file)):
-        await asyncio.sleep(0.01)
-    return int(text)
-
-
-def text_of(file: Path) -> str:
-    return file.read_text() if file.exists() else ""
-
-
-def is_running(number: int) -> bool:
-    return Path(f"/proc/{number}").exists()
+    await until(lambda: file.exists() and file.read_text() != "")
+    return int(await anyio.Path(file).read_text())
 
 
 async def test_processes_end_with_their_reader(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,8 @@ from cache.blocks import block
 from cache.export import write_jsonl, write_parquet
 from cache.frame import FORMAT, FrameError
 from cache.merge import merge
-from cache.snapshot import END, INDEX, MAGIC, TRAILER, Summary, id_of
+from cache.row import RowHead
+from cache.snapshot import END, INDEX, MAGIC, TRAILER, Summary, summary_of
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -39,9 +40,7 @@ def frame(head: dict[str, Any], compressed: bytes) -> bytes:
 
 def head_of(row: Row) -> dict[str, Any]:
     """As `Row.encode` makes it, without its checks."""
-    names = ("tool", "revision", "arguments", "status")
-    call = {name: getattr(row, name) for name in names}
-    return {"key": row.key, "row": row.digest.hex(), **call, **row.entry.head}
+    return {**row.head, **row.entry.head}
 
 
 def frame_of(row: Row) -> bytes:
@@ -64,22 +63,7 @@ def crafted(
         index.append(
             INDEX.pack(bytes.fromhex(row.key), row.digest, place["offset"], place["length"])
         )
-    every = [row for row, _ in rows]
-    digests = [row.digest for row in sorted(every, key=lambda row: bytes.fromhex(row.key))]
-
-    def count(names: list[str]) -> dict[str, int]:
-        return {name: names.count(name) for name in names}
-
-    summary = Summary(
-        id_of(digests),
-        len(rows),
-        count([row.status for row in every]),
-        count([row.entry.upstream for row in every]),
-        count([row.tool for row in every]),
-        min(row.entry.recorded_at for row in every),
-        max(row.entry.recorded_at for row in every),
-        *(0, 0, 0),
-    )
+    summary = summary_of([RowHead.of(frame_of(row)) for row, _ in rows], 0, 0, 0)
     said = {**asdict(summary), "starts": starts, **(footer or {})}
     told = orjson.dumps(said)
     rest = b"".join(sorted(index)) + told

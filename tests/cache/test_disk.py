@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from cache import DiskTier, Entry
-from cache.disk import BytesCache, BytesDisk
+from cache.disk import BytesCache
 from tests.support import rows
 from tests.support.checkout import ROOT
 from tests.support.waiting import PATIENCE_S, until
@@ -68,35 +68,6 @@ async def test_a_planted_row_is_refused_counted_and_never_run(tmp_path: Path, co
         assert await tier.get("k") is None
         assert tier.refused == 1, "the row was dropped"
     assert not mark.exists()
-
-
-@pytest.mark.parametrize("place", [0, 15, 16, 40, 120, -1])
-async def test_a_flipped_byte_is_refused_and_counted(tmp_path: Path, place: int) -> None:
-    async with DiskTier.open(tmp_path, 2**20) as tier:
-        tier.put("k", ENTRY, keep_s=60)
-    with sqlite3.connect(tmp_path / "cache.db") as database:
-        ((value,),) = database.execute("SELECT value FROM Cache")
-        changed = bytearray(value)
-        changed[place] ^= 1
-        database.execute("UPDATE Cache SET value = ?", (bytes(changed),))
-    database.close()
-    async with DiskTier.open(tmp_path, 2**20) as tier:
-        assert await tier.get("k") is None
-        assert tier.state() == {"queued": 0, "refused": 1, "failed": 0, "left_out": 0}
-
-
-async def test_answers_swapped_between_keys_are_refused(tmp_path: Path) -> None:
-    async with DiskTier.open(tmp_path, 2**20) as tier:
-        tier.put("k", ENTRY, keep_s=60)
-        tier.put("other", ENTRY, keep_s=60)
-    with sqlite3.connect(tmp_path / "cache.db") as database:
-        ((value,),) = database.execute("SELECT value FROM Cache WHERE key = ?", (b"k",))
-        database.execute("UPDATE Cache SET value = ?", (value,))
-    database.close()
-    async with DiskTier.open(tmp_path, 2**20) as tier:
-        assert await tier.get("k") == ENTRY
-        assert await tier.get("other") is None
-        assert tier.refused == 1
 
 
 async def test_many_are_read_at_once_and_a_row_that_cannot_be_read_hides_no_other(
@@ -291,7 +262,7 @@ async def test_a_database_that_is_locked_holds_up_no_reader(
 
 def test_many_rows_are_set_as_single_ones_are(tmp_path: Path) -> None:
     keys = [b"%d" % number for number in range(7_000)]
-    with closing(BytesCache(str(tmp_path), disk=BytesDisk, cull_limit=0)) as store:
+    with closing(BytesCache(str(tmp_path), cull_limit=0)) as store:
         store.set(keys[0], b"before", expire=100)
         store.set_all([(key, b"first", 100.0) for key in keys])
         store.set_all([(key, b"second", 100.0) for key in keys[::2]] + [(keys[0], b"last", 100.0)])

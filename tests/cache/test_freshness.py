@@ -17,71 +17,33 @@ S, M, H, D = 1.0, 60.0, 3_600.0, 86_400.0
 AT = 1_700_000_000.0
 MONDAY = 1_704_067_200.0  # 2024-01-01 00:00 UTC
 
+# until when an answer is fresh, is returned while a newer one is fetched, and in place of an error
+SPANS: dict[Timeliness, tuple[float, float, float]] = {
+    "realtime": (15 * S, 30 * S, 15 * S + 5 * M),
+    "weekly": (6 * H, 12 * H, 6 * H + 7 * D),
+    "monthly": (1 * D, 2 * D, 15 * D),
+    "as_filed": (6 * H, 12 * H, 6 * H + 3 * D),
+    "periodic": (3 * D, 6 * D, 17 * D),
+    "static": (14 * D, 28 * D, 74 * D),
+}
+MORNING, CLOSE, LATE = MONDAY + 8 * H, MONDAY + 10 * H, MONDAY + 22 * H
 # recorded at, age, use: at each border the last moment before it and the first after it
 BORDERS: dict[Timeliness, list[tuple[float, float, Use]]] = {
-    "realtime": [
+    name: [
         (AT, 0, FRESH),
-        (AT, 15 * S - 0.001, FRESH),
-        (AT, 15 * S, REVALIDATE),
-        (AT, 30 * S - 0.001, REVALIDATE),
-        (AT, 30 * S, IF_ERROR),
-        (AT, 15 * S + 5 * M - 0.001, IF_ERROR),
-        (AT, 15 * S + 5 * M, FETCH),
-    ],
-    "daily": [
-        (MONDAY + 8 * H, 2 * H - 1, FRESH),
-        (MONDAY + 8 * H, 2 * H, REVALIDATE),
-        (MONDAY + 8 * H, 3 * H - 1, REVALIDATE),
-        (MONDAY + 8 * H, 3 * H, IF_ERROR),
-        (MONDAY + 8 * H, 2 * H + 3 * D - 1, IF_ERROR),
-        (MONDAY + 8 * H, 2 * H + 3 * D, FETCH),
-        (MONDAY + 10 * H, 0, FRESH),
-        (MONDAY + 10 * H, 12 * H - 1, FRESH),
-        (MONDAY + 10 * H, 12 * H, REVALIDATE),
-        (MONDAY + 22 * H, 12 * H - 1, FRESH),
-        (MONDAY + 22 * H, 12 * H, REVALIDATE),
-    ],
-    "weekly": [
-        (AT, 6 * H - 1, FRESH),
-        (AT, 6 * H, REVALIDATE),
-        (AT, 12 * H - 1, REVALIDATE),
-        (AT, 12 * H, IF_ERROR),
-        (AT, 6 * H + 7 * D - 1, IF_ERROR),
-        (AT, 6 * H + 7 * D, FETCH),
-    ],
-    "monthly": [
-        (AT, 1 * D - 1, FRESH),
-        (AT, 1 * D, REVALIDATE),
-        (AT, 2 * D - 1, REVALIDATE),
-        (AT, 2 * D, IF_ERROR),
-        (AT, 15 * D - 1, IF_ERROR),
-        (AT, 15 * D, FETCH),
-    ],
-    "as_filed": [
-        (AT, 6 * H - 1, FRESH),
-        (AT, 6 * H, REVALIDATE),
-        (AT, 12 * H - 1, REVALIDATE),
-        (AT, 12 * H, IF_ERROR),
-        (AT, 6 * H + 3 * D - 1, IF_ERROR),
-        (AT, 6 * H + 3 * D, FETCH),
-    ],
-    "periodic": [
-        (AT, 3 * D - 1, FRESH),
-        (AT, 3 * D, REVALIDATE),
-        (AT, 6 * D - 1, REVALIDATE),
-        (AT, 6 * D, IF_ERROR),
-        (AT, 17 * D - 1, IF_ERROR),
-        (AT, 17 * D, FETCH),
-    ],
-    "static": [
-        (AT, 14 * D - 1, FRESH),
-        (AT, 14 * D, REVALIDATE),
-        (AT, 28 * D - 1, REVALIDATE),
-        (AT, 28 * D, IF_ERROR),
-        (AT, 74 * D - 1, IF_ERROR),
-        (AT, 74 * D, FETCH),
-    ],
+        *((AT, fresh_s - 0.001, FRESH), (AT, fresh_s, REVALIDATE)),
+        *((AT, stale_s - 0.001, REVALIDATE), (AT, stale_s, IF_ERROR)),
+        *((AT, error_s - 0.001, IF_ERROR), (AT, error_s, FETCH)),
+    ]
+    for name, (fresh_s, stale_s, error_s) in SPANS.items()
 }
+BORDERS["daily"] = [
+    *((MORNING, 2 * H - 1, FRESH), (MORNING, 2 * H, REVALIDATE)),
+    *((MORNING, 3 * H - 1, REVALIDATE), (MORNING, 3 * H, IF_ERROR)),
+    *((MORNING, 2 * H + 3 * D - 1, IF_ERROR), (MORNING, 2 * H + 3 * D, FETCH)),
+    *((CLOSE, 0, FRESH), (CLOSE, 12 * H - 1, FRESH), (CLOSE, 12 * H, REVALIDATE)),
+    *((LATE, 12 * H - 1, FRESH), (LATE, 12 * H, REVALIDATE)),
+]
 
 
 def test_every_class_has_a_row_and_every_row_is_tested() -> None:

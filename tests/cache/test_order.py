@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cache.dates import date_of
@@ -50,16 +50,6 @@ def test_a_short_table_is_ordered_just_when_its_rows_are(days: list[int]) -> Non
     ups, downs = (all(a <= b for a, b in pairwise(way)) for way in (days, days[::-1]))
     expected = None if ups == downs else UP if ups else DOWN
     assert ordered(series(days)) == expected
-
-
-@settings(max_examples=60)
-@given(st.integers(1, 400), st.integers(2, 9), st.booleans())
-def test_blocks_that_are_each_ordered_do_not_order_a_table(
-    length: int, blocks: int, falls: bool
-) -> None:
-    length = max(length, 2)
-    days = [n % length for n in range(length * blocks)]
-    assert ordered(series(reversed(days) if falls else days)) is None
 
 
 @pytest.mark.parametrize("length", [2, 7, 39, 40, 78, 79, 80, 117, 250])

@@ -11,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 from manifests import AkShareBinding, ArgumentError, Catalog, Parameter, Signature
 from manifests.export import EXPORT_FORMATS, ExportFormat, arguments_schema, export
 from manifests.fintoolbench import read_lines
+from tests.support.tools import tool as tool_named
 
 VENDOR_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -71,17 +72,6 @@ def test_what_may_be_left_out_has_a_default_or_may_be_null(
     assert optional > 700
 
 
-def test_a_null_is_taken_for_any_argument_that_may_be_left_out(catalog: Catalog) -> None:
-    for tool in catalog:
-        nulls = {
-            p.name: None
-            for p in tool.parameters
-            if p.filled_by == "agent" and p.withdrawn is None and not p.required
-        }
-        signature = Signature(tool)
-        assert signature.bind({**nulls, **tool.sample()}) == signature.bind(tool.sample())
-
-
 def test_a_nullable_argument_is_written_as_pydantic_writes_it(catalog: Catalog) -> None:
     class Model(BaseModel):
         plain: str | None = None
@@ -92,8 +82,7 @@ def test_a_nullable_argument_is_written_as_pydantic_writes_it(catalog: Catalog) 
         Parameter(name="plain", type="string", description="d"),
         Parameter(name="chosen", type="string", description="d", enum=("a", "b")),
     ):
-        tool = catalog.get("get_coin")
-        assert tool is not None
+        tool = tool_named(catalog, "get_coin")
         changed = tool.model_copy(update={"parameters": (parameter,)})
         ours = export(changed, "mcp")["inputSchema"]["properties"][parameter.name]
         assert ours["default"] is None
@@ -122,8 +111,7 @@ def test_titles_are_words_and_hints_true(catalog: Catalog) -> None:
 
 
 def test_a_tool_without_fitting_words_has_those_of_its_name(catalog: Catalog) -> None:
-    tool = catalog.get("get_coin")
-    assert tool is not None
+    tool = tool_named(catalog, "get_coin")
     for description in ("", "x" * 500):
         changed = tool.model_copy(update={"description": description})
         assert export(changed, "mcp")["title"] == "Get coin"
@@ -199,15 +187,13 @@ def test_what_names_the_instrument_is_asked_for_by_every_schema_and_every_call(
 def test_what_chooses_a_list_keeps_its_default(
     catalog: Catalog, tool: str, name: str, default: str
 ) -> None:
-    manifest = catalog.get(tool)
-    assert manifest is not None
+    manifest = tool_named(catalog, tool)
     assert Signature(manifest).bind(manifest.sample())[name] == default
     assert arguments_schema(manifest)["properties"][name]["default"] == default
 
 
 def test_tags_stand_in_the_description_unless_left_out(catalog: Catalog) -> None:
-    tool = catalog.get("bond_zh_us_rate")
-    assert tool is not None
+    tool = tool_named(catalog, "bond_zh_us_rate")
     tagged = export(tool, "anthropic")["description"]
     assert tagged.endswith("[timeliness: daily; intent: informational; domains: bond, macro]")
     assert export(tool, "anthropic", tags=False)["description"] == tool.description

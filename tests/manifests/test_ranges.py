@@ -6,12 +6,7 @@ import pytest
 
 from manifests import ArgumentError, Catalog, Manifest, Signature
 from manifests.ranges import ranges
-
-
-def signature(catalog: Catalog, tool: str) -> Signature:
-    manifest = catalog.get(tool)
-    assert manifest is not None
-    return Signature(manifest)
+from tests.support.tools import tool as tool_named
 
 
 @pytest.mark.parametrize(
@@ -70,11 +65,10 @@ def signature(catalog: Catalog, tool: str) -> Signature:
 def test_an_end_before_its_start_is_a_problem_that_names_both(
     catalog: Catalog, tool: str, arguments: dict[str, Any], told: str
 ) -> None:
-    manifest = catalog.get(tool)
-    assert manifest is not None
+    manifest = tool_named(catalog, tool)
     given = {**manifest.sample(), **arguments}
     with pytest.raises(ArgumentError) as caught:
-        signature(catalog, tool).bind(given)
+        Signature(manifest).bind(given)
     assert told in str(caught.value)
     assert len(caught.value.problems) == 1
 
@@ -98,14 +92,14 @@ def test_an_end_before_its_start_is_a_problem_that_names_both(
 def test_what_is_in_order_or_has_none_binds(
     catalog: Catalog, tool: str, arguments: dict[str, Any]
 ) -> None:
-    manifest = catalog.get(tool)
-    assert manifest is not None
-    assert signature(catalog, tool).bind({**manifest.sample(), **arguments})
+    manifest = tool_named(catalog, tool)
+    assert Signature(manifest).bind({**manifest.sample(), **arguments})
 
 
 def test_two_names_of_one_parameter_make_no_difference(catalog: Catalog) -> None:
+    signature = Signature(tool_named(catalog, "stock_zh_a_hist"))
     with pytest.raises(ArgumentError, match="'20240501' is before start_date '20240601'"):
-        signature(catalog, "stock_zh_a_hist").bind({"start": "20240601", "to": "20240501"})
+        signature.bind({"start": "20240601", "to": "20240501"})
 
 
 def test_defaults_and_examples_of_every_tool_are_in_order(catalog: Catalog) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manifests import ArgumentError, Catalog, Scalar, Signature
+from manifests import ArgumentError, Scalar, Signature
 from tests.support.tools import manifest
 
 TYPES = ("string", "number", "integer", "boolean")
@@ -145,10 +145,3 @@ def test_bind_refuses_or_binds_and_never_breaks(arguments: dict[str, Any]) -> No
     except ArgumentError:
         return
     assert set(bound) <= set(NAMES)
-
-
-def test_defaults_of_every_tool_bind_to_themselves(catalog: Catalog) -> None:
-    for tool in catalog:
-        signature = Signature(tool)
-        bound = signature.bind(tool.sample())
-        assert signature.bind(bound) == bound, tool.name

@@ -5,6 +5,7 @@ from manifests.akshare_source import AkShareFunction, akshare_functions
 from manifests.sync import differences, synced
 from tests.support.checkout import ROOT
 from tests.support.installed import NEEDS_AKSHARE
+from tests.support.tools import tool as tool_named
 
 pytestmark = NEEDS_AKSHARE
 
@@ -46,8 +47,7 @@ def test_our_manifests_differ_from_the_installed_akshare_only_as_known(
 def test_each_change_upstream_is_reported_and_applied(
     functions: dict[str, AkShareFunction], catalog: Catalog
 ) -> None:
-    tool = catalog.get("stock_zh_a_hist")
-    assert tool is not None
+    tool = tool_named(catalog, "stock_zh_a_hist")
     name = tool.name
     changed = AkShareFunction(
         name,
@@ -79,8 +79,7 @@ def test_each_change_upstream_is_reported_and_applied(
 def test_the_upstreams_default_of_an_instrument_is_followed_and_still_fills_no_call(
     functions: dict[str, AkShareFunction], catalog: Catalog
 ) -> None:
-    tool = catalog.get("stock_zh_a_hist")
-    assert tool is not None
+    tool = tool_named(catalog, "stock_zh_a_hist")
     defaults = {**functions[tool.name].defaults, "symbol": "600519"}
     changed = {tool.name: AkShareFunction(tool.name, "m", defaults, {})}
     (found,) = differences([tool], changed)

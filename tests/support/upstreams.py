@@ -7,8 +7,9 @@ from zlib import crc32
 
 from aiohttp import web
 
+from adapters.fault import UpstreamFault
 from adapters.rapidapi.adapter import RapidApiAdapter
-from adapters.rapidapi.keys import Keys, OneKey
+from adapters.rapidapi.keys import Key, Keys
 from manifests import Catalog, RapidApiBinding
 
 SECRET = "planted-key-0451"  # noqa: S105 - no real one
@@ -20,6 +21,29 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 CONTINUE, HINTS = b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+class OneKey:
+    """`Keys` with one key or none, and without limits."""
+
+    def __init__(self, secret: str | None) -> None:
+        self._key = None if secret is None else Key.of(secret)
+
+    async def take(self, host: str, timeout_s: float) -> Key:  # noqa: ARG002 - call shape of Keys
+        if self._key is None:
+            raise UpstreamFault(
+                "not_configured", "no RapidAPI key is set; set FINPORT_RAPIDAPI_KEYS"
+            )
+        return self._key
+
+    def learn(self, host: str, key: Key, status: int, headers: Mapping[str, str]) -> None:
+        pass
+
+    def refuse(self, host: str, key: Key) -> bool:  # noqa: ARG002 - call shape of Keys
+        return False
+
+    def rest(self, host: str, key: Key, seconds: float) -> bool:  # noqa: ARG002
+        return False
 
 
 @asynccontextmanager
