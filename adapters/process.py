@@ -80,9 +80,15 @@ async def receive(process: Process) -> tuple[dict[str, Any], bytes]:
     return await receive_from(process.stdout)
 
 
-async def receive_from(stream: asyncio.StreamReader) -> tuple[dict[str, Any], bytes]:
-    """Read the next frame. Raises `asyncio.IncompleteReadError` if the stream has ended."""
+async def receive_from(
+    stream: asyncio.StreamReader, most: int | None = None
+) -> tuple[dict[str, Any], bytes]:
+    """Read the next frame. Raises `asyncio.IncompleteReadError` if the stream has ended, and
+    `ValueError` for a frame of over `most` bytes.
+    """
     head, left = LENGTHS.unpack(await stream.readexactly(LENGTHS.size))
+    if most is not None and head + left > most:
+        raise ValueError(f"a frame of {head + left} bytes is over {most}")
     text = await stream.readexactly(head)
     pieces = []
     while left:

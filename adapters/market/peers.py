@@ -20,6 +20,9 @@ from adapters.process import receive_from
 LONGEST_FOLDER = 80
 """A socket's name has at most 108 bytes on Linux; a longer folder is named by its descriptor."""
 
+CALL_BYTES = 4 * 2**20
+"""The longest call; arguments over HTTP have at most 1 MiB."""
+
 READ_S = 20.0
 """Within how many seconds a call must have arrived."""
 
@@ -82,14 +85,14 @@ class Peers:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(READ_S):
-                asked, _ = await receive_from(reader)
+                asked, _ = await receive_from(reader, CALL_BYTES)
             try:
                 fault, answer = None, await self._answer(asked["call"], asked["client"])
             except UpstreamFault as error:
                 fault, answer = error.arguments, b""
             writer.write(frame({"fault": fault}, answer))
             await writer.drain()
-        except (OSError, asyncio.IncompleteReadError):  # the other worker went away
+        except (OSError, ValueError, asyncio.IncompleteReadError):  # gone, or no worker
             pass
         finally:
             writer.close()
