@@ -45,7 +45,7 @@ def test_our_own_questions_are_found(catalog: Catalog) -> None:
 
 
 def test_tasks_without_labels_are_refused() -> None:
-    with pytest.raises(SuiteError, match="finova-sample are not labelled with tools"):
+    with pytest.raises(SuiteError, match="finova-sample says itself which tools are offered"):
         questions_of(load_suite("finova-sample"))
 
 
