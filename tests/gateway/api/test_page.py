@@ -351,7 +351,7 @@ async def test_from_a_question_to_a_plot(tab: Tab) -> None:
     answer = await call(tab)
     await expect(answer.locator("dd.amber").first).to_have_text("simulated")
     await expect(answer).to_contain_text("the last 100 of 250 rows")
-    await expect(answer).to_contain_text("Cut to rows 151-250 of 250, from 2026-02-")
+    await expect(answer).to_contain_text("Cut to rows 151-250 of 250, from 2026-01-27")
     await expect(answer.locator("tbody tr")).to_have_count(100)
 
     assert tab.url.endswith("#symbol=600519&adjust=qfq")
