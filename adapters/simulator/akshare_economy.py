@@ -113,9 +113,13 @@ def _fund_staff(query: Query, rng: Luck) -> Reply:
     return as_json({"content": rows, "totalElements": len(rows), "totalPages": 1})
 
 
+LONGEST_FUND = 6 * 365
+"""The days of an open fund."""
+
+
 def _fund_bars(code: str, rng: Luck, days: int = 0) -> tuple[list[int], list[Bar]]:
     """The values of an open fund, all or those of the last days, with their Unix times in ms."""
-    first = rng.world.now - timedelta(days) if days else None
+    first = rng.world.now - timedelta(days or LONGEST_FUND)
     bars = rng.world.bars(f"sh5{code[1:]}", first)
     noon = time(0)
     starts = (datetime.combine(bar.day, noon, UTC).timestamp() for bar in bars)

@@ -43,7 +43,8 @@ _KEPT_OF_GAIN: Final = 0.9995
 the ticks of its exchange.
 """
 
-_KEPT: Final = 128
+_KEPT: Final = 64
+"""The histories that are at hand, of 0.3 MB each."""
 
 
 class Bar(NamedTuple):
