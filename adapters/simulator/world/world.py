@@ -278,7 +278,8 @@ class World:
         high = np.maximum.reduce([np.round(np.minimum(high, limit), digits), opened, close])
         low = np.minimum.reduce([np.round(np.maximum(low, floor), digits), opened, close])
         busy = 1 + 8 * np.abs(np.log(close / np.maximum(before, 10.0**-digits))) + 10 * sizes
-        size = 4e5 * 4.0 ** (2 * self.luck("size", one.key) - 1)
+        lot = 100 if one.exchange == "CN" else 1
+        size = (0.003 * one.shares / lot or 4e5) * 4.0 ** (2 * self.luck("size", one.key) - 1)
         volume = np.maximum(size * busy * np.exp(0.25 * luck[3]), 1).astype(np.int64)
         return History(days, opened, high, low, close, before, volume, factor, payouts)
 
