@@ -326,7 +326,8 @@ def _standard(r: Floats) -> Floats:
     """Returns by the volatility of the 20 days before them."""
     sums = np.cumsum(np.concatenate(([0.0], r**2)))
     before = np.sqrt((sums[20:-1] - sums[:-21]) / 20)
-    found: Floats = r[20:] / before
+    moving = before > 0  # a price of a few ticks may stand still for so long
+    found: Floats = r[20:][moving] / before[moving]
     return found
 
 
