@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 
 from adapters.simulator.shapes import (
+    GROUPED,
     HISTORY,
     MOST,
     STOCKS,
@@ -19,6 +21,7 @@ from adapters.simulator.shapes import (
     near,
     read_day,
 )
+from adapters.simulator.world.calendar import FIRST
 from adapters.simulator.world.instruments import INDUSTRIES
 
 # --- push2 family of Eastmoney -------------------------------------------------------------------
@@ -29,7 +32,7 @@ def _kline(query: Query, rng: Luck) -> Reply:
     none for a code without the number of its market.
     """
     market, _, code = query.get("secid", "1.600901").partition(".")
-    if not market.isdecimal():
+    if not (market.isdecimal() and re.fullmatch(r"[\w.]{1,12}", code)):
         return as_json({"rc": 100, "rt": 17, "data": None})
     first, klt = read_day(query.get("beg")), query.get("klt", "101")
     one = rng.world.instrument(key_of(market, code))
@@ -37,14 +40,16 @@ def _kline(query: Query, rng: Luck) -> Reply:
     first, last = read_day(query.get("beg")), read_day(query.get("end"))
     days = bar_days(rng.world, first, last, MOST if first else HISTORY, one.exchange)
     adjust = {"1": "qfq", "2": "hfq"}.get(query.get("fqt", "0"), "")
-    bars = rng.world.bars(one.key, days[0], days[-1], adjust=adjust) if days else []
+    start = None if klt in GROUPED or not days else days[0]
+    bars = grouped(rng.world.bars(one.key, start, adjust=adjust), klt) if days else []
+    bars = [bar for bar in bars if days[0] <= bar.day <= days[-1]]
     free = one.shares / 100 or 5e7
     lines = [
         f"{bar.day},{bar.open:.{digits}f},{bar.close:.{digits}f},{bar.high:.{digits}f},"
         f"{bar.low:.{digits}f},{bar.volume},{bar.volume * lot * (bar.open + bar.close) / 2:.2f},"
         f"{(bar.high - bar.low) / bar.before * 100:.2f},{bar.change:.2f},"
         f"{bar.close - bar.before:.{digits}f},{bar.volume * lot / free:.2f}"
-        for bar in grouped(bars, klt)
+        for bar in bars
     ]
     asked = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
     if wanted := [place for place in asked if 0 <= place < 11]:
@@ -63,11 +68,19 @@ def _stock(query: Query, rng: Luck) -> Reply:
     data: dict[str, object] = {"f57": code, "f58": one.name, "f84": one.shares, "f85": free}
     data |= {"f116": round(bar.close * one.shares, 2), "f117": round(bar.close * free, 2)}
     data |= {"f127": INDUSTRIES.get(code, "-")}
-    data |= {"f189": 20010827, "f43": bar.close, "f44": bar.high, "f45": bar.low, "f46": bar.open}
+    data |= {
+        "f189": rng.randint(1991, 2004) * 10_000 + 618,
+        "f43": bar.close,
+        "f44": bar.high,
+        "f45": bar.low,
+        "f46": bar.open,
+    }
     data |= {"f60": bar.before, "f71": round(mean, 2), "f170": round(bar.change, 2)}
     data |= {"f169": round(bar.close - bar.before, 2), "f47": bar.volume, "f50": 1.0}
-    data |= {"f48": round(bar.volume * 100 * mean, 2), "f168": round(bar.volume / 5e5, 2)}
-    data |= {"f51": round(bar.before * 1.1, 2), "f52": round(bar.before * 0.9, 2)}
+    data |= {"f48": round(bar.volume * 100 * (bar.open + bar.close) / 2, 2)}
+    data |= {"f168": round(bar.volume * 1e4 / (one.shares or 5e9), 2)}
+    limit = one.limit or 0.1
+    data |= {"f51": round(bar.before * (1 + limit), 2), "f52": round(bar.before * (1 - limit), 2)}
     data |= {"f49": bar.volume // 2, "f161": bar.volume - bar.volume // 2}
     for step in range(5):  # f11 to f20 are the bids, the lowest first; f31 to f40 the offers
         bid, offer = bar.close - 0.01 * (5 - step), bar.close + 0.01 * (5 - step)
@@ -78,7 +91,7 @@ def _stock(query: Query, rng: Luck) -> Reply:
 
 def _codes(query: Query, rng: Luck) -> Reply:
     """The one-page list from which AkShare learns the market of an index code."""
-    markets = {"000001": 1, "000016": 1, "000300": 1, "000859": 2, "000905": 1, "399001": 0}
+    markets = {f"000{n:03}": 1 for n in range(1, 1000)} | {f"399{n:03}": 0 for n in range(1, 1000)}
     rows = [{"f3": round(rng.gauss(0, 1), 2), "f12": c, "f13": m} for c, m in markets.items()]
     return as_json({"rc": 0, "data": {"total": len(rows), "diff": rows}})
 
@@ -125,7 +138,7 @@ def _billboard(query: Query, rng: Luck) -> Sequence[Row]:
     low, high = _asked(query, "TRADE_DATE>"), _asked(query, "TRADE_DATE<")
     for day in bar_days(rng.world, read_day(low), read_day(high), 40):
         rng = rng.about("billboard", day)
-        for code, name, _ in rng.sample(STOCKS, 5):
+        for code, name in _on_billboard(rng, day).items():
             (bar,) = rng.world.bars(key_of("", code), day, day)
             total = round(rng.uniform(1e8, 3e9), 2)
             buy, sell = (round(total * rng.uniform(0.03, 0.25), 2) for _ in "bs")
@@ -146,10 +159,19 @@ def _billboard(query: Query, rng: Luck) -> Sequence[Row]:
     return sorted(rows, key=lambda row: str(row["SECURITY_CODE"]))
 
 
+def _on_billboard(rng: Luck, day: date) -> dict[str, str]:
+    """The codes and names of a day's list."""
+    return {code: name for code, name, _ in rng.about("list", day).sample(STOCKS, 5)}
+
+
 def _board_dates(query: Query, rng: Luck) -> Sequence[Row]:
     """Days on which one stock was on the Dragon-Tiger list, newest first."""
     code = _asked(query, "SECURITY_CODE")
-    days = sorted(rng.sample(bar_days(rng.world), 12), reverse=True)
+    days = bar_days(rng.world)[::-1]
+    if any(code == one for one, _, _ in STOCKS):
+        days = tuple(day for day in days if code in _on_billboard(rng, day))
+    else:
+        days = tuple(day for day in days if rng.about("board", code, day).random() > 0.9)
     return [
         {"SECURITY_CODE": code, "TRADE_DATE": f"{day} 00:00:00", "TR_DATE": str(day)}
         for day in days
@@ -222,7 +244,7 @@ def _convertible(query: Query, rng: Luck) -> Sequence[Row]:
     swaps = rng.world.series(f"conversion {code}", days, 100, 0.012)
     for day, price, swap in zip(days, prices, swaps, strict=True):
         close, worth = round(price, 3), round(swap, 4)
-        pure = round(96 + (day - days[0]).days * 0.007, 4)
+        pure = round(96 + (day - FIRST).days * 0.0005, 4)
         rows.append(
             {"DATE": f"{day} 00:00:00", "FCLOSE": close, "PUREBONDVALUE": pure}
             | {"SWAPVALUE": worth, "PUREBONDOR": round((close / pure - 1) * 100, 4)}

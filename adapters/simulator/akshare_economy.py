@@ -15,6 +15,7 @@ from adapters.simulator.shapes import (
     as_json,
     as_xlsx,
     bar_days,
+    key_of,
     months,
     near,
 )
@@ -58,7 +59,9 @@ def _emission(query: Query, rng: Luck) -> Reply:
 
 def _emission_trade(query: Query, rng: Luck) -> Reply:
     """Emission rights traded in the same periods: quantity and cost."""
-    size = [rng.randint(200, 4000) for _ in range(72 if query.get("cycle") == "MONTH" else 24)]
+    is_monthly = query.get("cycle") == "MONTH"
+    when = months(rng.world, 72) if is_monthly else months(rng.world, 24, 3)
+    size = [rng.about("emission", day, is_monthly).randint(200, 4000) for day in when]
     rows = [{"totalQuantity": n, "totalCost": round(n * rng.uniform(0.8, 1.4), 2)} for n in size]
     return as_json({"code": 200, "data": rows})
 
@@ -120,7 +123,8 @@ LONGEST_FUND = 6 * 365
 def _fund_bars(code: str, rng: Luck, days: int = 0) -> tuple[list[int], list[Bar]]:
     """The values of an open fund, all or those of the last days, with their Unix times in ms."""
     first = rng.world.now - timedelta(days or LONGEST_FUND)
-    bars = rng.world.bars(f"sh5{code[1:]}", first)
+    is_listed = code.startswith(("15", "51", "56", "58"))
+    bars = rng.world.bars(key_of("", code) if is_listed else f"of{code}", first)
     noon = time(0)
     starts = (datetime.combine(bar.day, noon, UTC).timestamp() for bar in bars)
     return [round(start * 1000) - 8 * 3_600_000 for start in starts], bars
@@ -174,7 +178,8 @@ def _convertibles(query: Query, rng: Luck) -> Reply:
     """All convertible bonds; value, premium and double-low follow from the prices."""
     rows = list[Row]()
     for at, (code, name, _) in enumerate(STOCKS):
-        price, share = round(rng.uniform(98, 160), 3), round(rng.uniform(5, 60), 2)
+        rng = rng.about("convertible", code)
+        price, share = round(rng.uniform(98, 160), 3), rng.world.close(key_of("", code))
         strike = round(share * rng.uniform(0.8, 1.4), 2)
         worth = round(share / strike * 100, 2)
         premium, left = round((price / worth - 1) * 100, 2), round(rng.uniform(0.5, 5.8), 2)
@@ -198,11 +203,12 @@ def _convertibles(query: Query, rng: Luck) -> Reply:
 def _currency_rank(query: Query, rng: Luck) -> Reply:
     """Currencies quoted against the yuan or the dollar, all on the first page."""
     yuan, rows = query.get("type", "rmb") == "rmb", list[Row]()
-    for name, (code, level) in MONEY.items():
+    for name, (code, _) in MONEY.items():
         if code == "USD" and not yuan:
             continue
-        before = level / (100 if yuan else 712)
-        price = before * (1 + rng.gauss(0, 0.003))
+        quote = "CNY" if yuan else "USD"
+        price = rng.world.rate(code, quote)
+        before = rng.world.rate(code, quote, rng.world.now - timedelta(1))
         cells = {"最新价": f"{price:.4f}", "涨跌额": f"{price - before:.4f}"}
         cells |= {"涨跌幅": f"{(price / before - 1) * 100:+.2f}%"}
         rows.append(

@@ -15,7 +15,6 @@ from adapters.simulator.shapes import (
     as_json,
     as_xls,
     bar_days,
-    grouped,
     key_of,
     read_day,
 )
@@ -42,7 +41,7 @@ def _csindex(query: Query, rng: Luck) -> Reply:
 
 
 def _index_bars(rng: Luck, code: str, days: tuple[date, ...]) -> list[Bar]:
-    key = key_of("0" if code.startswith("399") else "1", code)
+    key = key_of("1" if code.startswith("000") else "2", code)
     return rng.world.bars(key, days[0], days[-1]) if days else []
 
 
@@ -131,17 +130,21 @@ def _curves(query: Query, rng: Luck) -> Reply:
     if (spacing := query.get("termId", "1")) not in ("0.1", "0.5", "1"):
         return as_json({"data": {"total": 0}, "records": []})
     step, page = float(spacing), int(query.get("pageSize", "50"))
+    terms, total = int(50 / step) + 1, 0
     days = bar_days(rng.world, read_day(query.get("startDate")), read_day(query.get("endDate")))
     rows = list[Row]()
     for day, short in zip(days, rng.world.series("treasury CN", days, 1.5, 0.006), strict=True):
-        for term in (step * n for n in range(int(50 / step) + 1)):
+        total += terms
+        if len(rows) >= page:
+            continue
+        for term in (step * n for n in range(terms)):
             rate = short + 1.1 * term / (term + 8)
             rows.append(
                 {"newDateValueCN": str(day), "newDateValue": f"{day:%d/%m/%Y}"}
                 | {"yearTermStr": f"{term:.1f}", "maturityYieldStr": f"{rate:.4f}"}
                 | {"currentYieldStr": f"{rate * 1.01:.4f}", "futureYieldStr": f"{rate * 1.04:.4f}"}
             )
-    return as_json({"data": {"total": min(len(rows), page)}, "records": rows[:page]})
+    return as_json({"data": {"total": min(total, page)}, "records": rows[:page]})
 
 
 def _fixings(query: Query, rng: Luck) -> Reply:
@@ -177,13 +180,15 @@ def _futures_daily(query: Query, rng: Luck) -> Reply:
     """Daily bars of one futures contract as JSON assigned to a variable."""
     product = query.get("symbol", "RB0").rstrip("0123456789").upper()
     rng = rng.about("futures", product)
-    hold, rows = rng.randint(3 * 10**5, 2 * 10**6), list[Row]()
-    for bar in rng.world.bars(f"future:{product}", bar_days(rng.world)[0]):
-        hold += rng.randint(-4000, 4000)
+    days, rows = bar_days(rng.world) if product.isascii() and product.isalpha() else (), list[Row]()
+    bars = rng.world.bars(f"future:{product}", days[0]) if days else []
+    for bar, hold in zip(
+        bars, rng.world.series(f"hold {product}", days, 1.2e6, 0.004), strict=True
+    ):
         prices = {"o": bar.open, "h": bar.high, "l": bar.low, "c": bar.close}
         row = {name: f"{price:.3f}" for name, price in prices.items()}
         rows.append(
-            {"d": str(bar.day), **row, "v": str(bar.volume), "p": str(max(hold, 1000))}
+            {"d": str(bar.day), **row, "v": str(bar.volume), "p": str(round(hold))}
             | {"s": f"{(bar.high + bar.low) / 2:.3f}"}
         )
     text = as_json(rows).body.decode()
@@ -229,8 +234,8 @@ def _tencent(query: Query, rng: Luck) -> Reply:
 
 def _tencent_weeks(query: Query, rng: Luck) -> Reply:
     """The weeks of a security, of which AkShare reads the first day."""
-    weeks = grouped(rng.world.bars(query.get("code", "sh000001")), "102")
-    return _assigned(query, [[str(bar.day), f"{bar.close}"] for bar in weeks])
+    bars = rng.world.bars(query.get("code", "sh000001"))
+    return _assigned(query, [[str(bar.day), f"{bar.close}"] for bar in (bars[0], *bars[4::5])])
 
 
 # --- Jin10 ---------------------------------------------------------------------------------------

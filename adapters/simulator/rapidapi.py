@@ -7,7 +7,7 @@ are repeated.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 
@@ -15,7 +15,7 @@ import orjson
 
 from adapters.simulator.shapes import Luck, Query, Reply, Request, Simulation, as_json
 from adapters.simulator.world.instruments import LISTED
-from adapters.simulator.world.world import World
+from adapters.simulator.world.world import Bar, World
 from manifests import Catalog, Manifest, RapidApiBinding
 
 SUBJECTS = ("symbol", "symbols", "ticker", "id", "base", "from_currency", "query", "uuid", "name")
@@ -23,10 +23,15 @@ SUBJECTS = ("symbol", "symbols", "ticker", "id", "base", "from_currency", "query
 
 def simulate(catalog: Catalog) -> Simulation:
     """Answer the hosts of the catalogue by the paths in its manifests."""
+    needed = dict[str, list[str]]()
     tools: defaultdict[str, list[tuple[re.Pattern[str], Manifest]]] = defaultdict(list)
     for manifest in catalog:
         if isinstance(manifest.binding, RapidApiBinding):
             pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(manifest.binding.path))
+            sent = manifest.binding.query
+            needed[manifest.name] = [
+                sent[p.name] for p in manifest.parameters if p.required and p.name in sent
+            ]
             tools[manifest.binding.host].append((re.compile(pattern), manifest))
 
     def answer(request: Request) -> Reply | None:
@@ -36,20 +41,38 @@ def simulate(catalog: Catalog) -> Simulation:
             return replace(as_json({"message": "Invalid API key"}), status=401)
         for pattern, manifest in tools[request.host]:
             if pattern.fullmatch(request.path):
-                made = document(request.path, request.query, request.rng.world, manifest.name)
+                made = document(
+                    request.path,
+                    request.query,
+                    request.rng.world,
+                    manifest.name,
+                    needed[manifest.name],
+                )
                 return Reply(orjson.dumps(made))
         return None
 
     return answer
 
 
-def document(path: str, query: Query, world: World, name: str = "") -> object:
-    """The JSON value for one request to the endpoint of that path and tool."""
-    subject = next((query[one] for one in SUBJECTS if one in query), path.rsplit("/", 1)[-1])
+def document(
+    path: str, query: Query, world: World, name: str = "", required: Sequence[str] = ()
+) -> object:
+    """The JSON value for one request to the endpoint of that path and tool. Its subject is the
+    first argument that names one, or the first that is required.
+    """
+    names = (*SUBJECTS, *required)
+    subject = next((query[one] for one in names if query.get(one)), path.rsplit("/", 1)[-1])
     hint = f"{path} {name}".lower()
     shape = next((s for words, s in _SHAPES if any(w in hint for w in words.split())), _quote)
-    luck = Luck(f"{world.seed} {shape.__name__} {subject}", world)
-    return shape(Asked(subject, hint, query), luck)
+    subjects = subject.split(",")[:MOST_SUBJECTS] if shape in (_quote, _bars) else [subject]
+    made = [
+        shape(Asked(one, hint, query), Luck(f"{world.seed} {shape.__name__} {one}", world))
+        for one in subjects
+    ]
+    return made[0] if len(made) == 1 else made
+
+
+MOST_SUBJECTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +86,62 @@ class Asked:
     @property
     def key(self) -> str:
         """The world's key of the subject."""
-        code = _COINS.get(self.subject, self.subject).upper().lstrip("^$")
-        bare = re.split(r"[.:]", code)[0]
-        for start in ("", "sz", "sh", "hk"):
-            if start + bare in LISTED:
-                return start + bare
+        code = _ALIASES.get(self.subject, self.subject).strip().upper().lstrip("^$")
+        code = _ALIASES.get(code, code)
+        if code in LISTED or code.lower() in LISTED:
+            return code if code in LISTED else code.lower()
+        if found := re.fullmatch(r"(SH|SZ|BJ)[.:]?(\d{6})|(\d{6})\.(SS|SH|SZ|BJ)", code):
+            market = (found[1] or found[4]).replace("SS", "SH").lower()
+            return f"{market}{found[2] or found[3]}"
+        if found := re.fullmatch(r"(?:HK[.:]?)?(\d{4,5})(?:\.HK)?|HK[.:]?(\d{3,5})", code):
+            return f"hk{found[1] or found[2]:0>5}"
+        if re.fullmatch(r"\d{6}", code):
+            for market in ("sz", "sh"):
+                if market + code in LISTED:
+                    return market + code
+            return f"{'sh' if code[0] in '569' else 'sz'}{code}"
         is_coin = "coin" in self.hint or "crypto" in self.hint
         for symbol in (code, re.sub(r"[-/]?USDT?$", "", code)):
             if f"coin:{symbol}" in LISTED and (is_coin or f"us:{symbol}" not in LISTED):
                 return f"coin:{symbol}"
-        if re.fullmatch(r"\d{6}", bare):
-            return f"{'sh' if bare[0] in '56' else 'sz'}{bare}"
-        if code.endswith(".HK"):
-            return f"hk{bare:0>5}"
+        bare = re.split(r"[.:]", code)[0]
         return f"{'coin' if is_coin else 'us'}:{bare}"
 
+    @property
+    def pair(self) -> tuple[str, str] | None:
+        """Two currencies or coins, if the subject names them."""
+        found = re.fullmatch(r"([A-Z]{3,4})[-/_]?([A-Z]{3,4})(?:=X)?", self.subject.upper())
+        known = ("fx", "coin")
+        if found and all(any(f"{k}:{one}" in LISTED for k in known) for one in found.groups()):
+            return found[1], found[2]
+        return None
 
-_COINS = {"Qwsogvtv82FCd": "BTC", "razxDUgYGNAdQ": "ETH", "BITCOIN": "BTC", "bitcoin": "BTC"}
-"""Coins by the names and numbers that hosts have for them."""
+    def bars(self, world: World, number: int) -> list[Bar]:
+        """The last bars of the subject, so many; those of a pair in the second one."""
+        if self.pair is None:
+            return world.latest(self.key, number)
+        base, quote = self.pair
+        kind = "fx" if f"fx:{base}" in LISTED else "coin"
+        found = []
+        for bar in world.latest(f"{kind}:{base}", number):
+            by = 1 / world.rate(quote, "USD", bar.day)
+            names = ("open", "high", "low", "close", "before")
+            prices = {name: round(getattr(bar, name) * by, 6) for name in names}
+            found.append(bar._replace(**prices))
+        return found
+
+
+_ALIASES = {
+    "Qwsogvtv82FCd": "BTC",
+    "BITCOIN": "BTC",
+    "razxDUgYGNAdQ": "ETH",
+    "ETHEREUM": "ETH",
+    "GSPC": "us:SPX",
+    "SPX": "us:SPX",
+    "HSI": "hkHSI",
+    "000300.SS": "sh000300",
+}
+"""Instruments by the names and numbers that hosts have for them."""
 
 
 def _now(rng: Luck) -> datetime:
@@ -88,7 +149,7 @@ def _now(rng: Luck) -> datetime:
 
 
 def _quote(asked: Asked, rng: Luck) -> object:
-    bar = rng.world.latest(asked.key, 1)[-1]
+    bar = asked.bars(rng.world, 1)[-1]
     return {
         "symbol": asked.subject,
         "price": bar.close,
@@ -109,7 +170,7 @@ def _bars(asked: Asked, rng: Luck) -> object:
             "close": bar.close,
             "volume": bar.volume,
         }
-        for bar in rng.world.latest(asked.key, 60)
+        for bar in asked.bars(rng.world, 60)
     ]
     return {"symbol": asked.subject, "bars": bars}
 
@@ -184,9 +245,7 @@ def _profile(asked: Asked, rng: Luck) -> object:
 
 
 def _rate(asked: Asked, rng: Luck) -> object:
-    base, quote = asked.subject.upper(), "USD"
-    if len(base) in (6, 7) and (pair := re.fullmatch(r"([A-Z]{3})[-/_]?([A-Z]{3})", base)):
-        base, quote = pair[1], pair[2]
+    base, quote = asked.pair or (asked.subject.upper(), "USD")
     for name in ("to", "to_currency", "target", "quote", "currency", "symbols"):
         if re.fullmatch(r"[A-Za-z]{3,4}", asked.query.get(name, "")) and name in asked.query:
             quote = asked.query[name].upper()

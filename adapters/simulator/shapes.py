@@ -63,7 +63,7 @@ Row = Mapping[str, object]
 
 MOST = 250  # bars in one answer, if it was not asked from which day on
 SHARES = [one for one in LISTED.values() if one.kind == "share" and one.exchange == "CN"]
-HISTORY = 2900  # bars where AkShare asks for everything and cuts the range itself
+HISTORY = 10_000  # bars where AkShare asks for everything and cuts the range itself
 STOCKS = [(one.code, one.name, INDUSTRIES[one.code]) for one in SHARES]
 MONEY = {
     "美元": ("USD", 712.0), "英镑": ("GBP", 920.0), "欧元": ("EUR", 790.0), "澳门元": ("MOP", 88.0),
@@ -84,9 +84,13 @@ def key_of(market: str, code: str) -> str:
         return f"us:{code}"
     if market == "116" or (not market and len(code) == 5):
         return f"hk{code}"
-    if market in {"2", "47"}:
-        return f"zz{code}"
-    in_shanghai = market == "1" if market else code[:1] in {"5", "6"}
+    if code.startswith("399"):
+        return f"sz{code}"
+    if market in {"2", "47"} or code.startswith(("93", "95", "98", "H")):
+        return f"sh{code}" if code.startswith("000") else f"zz{code}"
+    if code[:1] in {"4", "8"} and len(code) == 6:
+        return f"bj{code}"
+    in_shanghai = market == "1" if market and code[:1] != "9" else code[:1] in {"5", "6", "9"}
     return f"{'sh' if in_shanghai else 'sz'}{code}"
 
 
@@ -107,17 +111,21 @@ def bar_days(
     exchange: Exchange = "CN",
 ) -> tuple[date, ...]:
     """The trading days of a range, oldest first: all from `first` on, or the last `most` if that is
-    missing, before the world began or in its future.
+    missing or before 2000.
     """
     days = world.days(exchange)
-    is_open = first is None or not days[0] <= first <= world.now
+    is_open = first is None or first.year < 2000  # the functions' own defaults are 1900 to 1990
     found = days[between(days, None if is_open else first, last)]
     return found[-most:] if is_open else found
 
 
+GROUPED = frozenset({"102", "103"})
+"""Eastmoney's numbers of weeks and months."""
+
+
 def grouped(bars: Sequence[Bar], klt: str) -> list[Bar]:
     """Daily bars as bars of weeks (102) or months (103), each with its last day."""
-    if klt not in ("102", "103"):
+    if klt not in GROUPED:
         return list(bars)
     groups = groupby(bars, lambda bar: bar.day.isocalendar()[:2] if klt == "102" else bar.day.month)
     found = list[Bar]()

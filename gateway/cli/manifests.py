@@ -198,7 +198,7 @@ def learn(snapshot: Path, path: Path | None, do_apply: bool, as_json: bool) -> N
     It is told by MCP, OpenAPI and the page as observed. Simulated answers teach nothing.
     """
     from cache import Snapshot, SnapshotError
-    from gateway.shapes.observed import LIVE, observed
+    from gateway.shapes.observed import LIVE, newer, observed
     from manifests import Catalog, CatalogError
     from manifests.catalog import read
 
@@ -211,7 +211,7 @@ def learn(snapshot: Path, path: Path | None, do_apply: bool, as_json: bool) -> N
         learned = {name: one for name, one in found.items() if one is not None}
         for file in files if do_apply and learned else ():
             tools = [
-                tool.model_copy(update={"observed": learned.get(tool.name, tool.observed)})
+                tool.model_copy(update={"observed": newer(tool.observed, learned.get(tool.name))})
                 for tool in read(file)
             ]
             if tools != read(file):

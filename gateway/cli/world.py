@@ -1,5 +1,6 @@
 """`finport world`: the market behind the simulated upstream."""
 
+import re
 import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -71,7 +72,7 @@ def show(
 
 
 @world.command()
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--seeds", type=click.IntRange(1, 1_000), default=1, show_default=True)
 @_now
 @click.option("--json", "as_json", is_flag=True)
 def check(seeds: int, now: datetime | None, as_json: bool) -> None:
@@ -122,10 +123,17 @@ def _world(seed: int, now: datetime | None) -> "World":
 
 def _key(text: str) -> str:
     from adapters.simulator.rapidapi import Asked
+    from adapters.simulator.world.instruments import LISTED
 
-    if ":" in text or text[:2] in ("sh", "sz", "hk"):
-        return text
-    return Asked(text, "", {}).key
+    upper = text.strip().upper()
+    for key in (text, *(f"{kind}:{upper}" for kind in ("us", "fx", "coin", "future"))):
+        if key in LISTED:
+            return key
+    kind, is_key, code = text.partition(":")
+    key = f"{kind.lower()}:{code.upper()}" if is_key else Asked(text, "", {}).key
+    if not re.fullmatch(r"(sh|sz|bj)\d{6}|hk\d{5}|(us|coin|fx|future):[A-Z0-9.]{1,10}", key):
+        raise click.UsageError(f"{text!r} is no instrument, such as 600519, AAPL or coin:BTC")
+    return key
 
 
 def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
@@ -145,4 +153,4 @@ def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
         table.add_column(name, justify="left" if isinstance(value, str) else "right")
     for row in rows:
         table.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()))
-    PlainConsole().print(table)
+    PlainConsole(narrowest=100).print(table)

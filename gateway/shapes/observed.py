@@ -45,6 +45,13 @@ def observed(snapshot: Snapshot, tool: str) -> Observed | None:
     return Observed(data=_Schema().of(whole), answers=answers, until=until)
 
 
+def newer(known: Observed | None, new: Observed | None) -> Observed | None:
+    """Of two observations the one whose last answer is later."""
+    if known is None or new is None:
+        return new or known
+    return max(known, new, key=lambda one: (one.until, one.answers))
+
+
 def _real(snapshot: Snapshot, tool: str) -> Iterator[Row]:
     return (r for r in snapshot.rows(tool) if r.status == OK and r.entry.upstream == LIVE)
 
@@ -73,6 +80,8 @@ class _Schema:
         names: dict[str, Any] = {}
         schema: dict[str, Any] = {}
         for name, part in shape.parts.items():
+            if name.endswith("…"):  # a name that was cut
+                continue
             self._paths += 1
             if self._paths > MOST_PATHS:
                 break

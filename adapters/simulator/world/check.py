@@ -20,7 +20,7 @@ from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.rapidapi import document
 from adapters.simulator.shapes import Luck
 from adapters.simulator.world.instruments import LISTED
-from adapters.simulator.world.world import Floats, World
+from adapters.simulator.world.world import ANCHOR, Floats, World
 
 _KLINE = EASTMONEY["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
 _REPORT = EASTMONEY["datacenter-web.eastmoney.com", "/api/data/v1/get"]
@@ -232,7 +232,7 @@ def _days(world: World) -> Found:
 
 def _later(world: World) -> Found:
     """A later day adds to a history and changes nothing in it."""
-    earlier = World(world.seed, date(2025, 3, 3))
+    earlier = World(world.seed, ANCHOR + (world.now - ANCHOR) // 2)
     for key in LISTED:
         a, b = earlier.history(key), world.history(key)
         number = len(a.days)

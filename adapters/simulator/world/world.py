@@ -154,6 +154,7 @@ class World:
         return [made[day.toordinal() - start] for day in days]
 
     def _worth(self, currency: str, day: date | None) -> float:
+        currency = "CNY" if currency == "CNH" else currency
         if f"fx:{currency}" not in LISTED and f"coin:{currency}" in LISTED:
             return self.close(f"coin:{currency}", day)
         return self.close(f"fx:{currency}", day)

@@ -159,3 +159,62 @@ def test_a_market_that_contradicts_itself_is_found() -> None:
     assert wrong[ordered][0].startswith("sh600519 2005-01-0")
     adjusted = "An adjusted price is the price times the factor, and its returns have the payouts"
     assert wrong[adjusted][0].startswith("sh600519 Payout")
+
+
+@pytest.mark.parametrize(
+    ("subject", "key"),
+    [
+        ("sh600519", "sh600519"),
+        ("600519.SS", "sh600519"),
+        ("000001.SS", "sh000001"),
+        ("000001", "sz000001"),
+        ("0700.HK", "hk00700"),
+        ("^GSPC", "us:SPX"),
+        ("aapl", "us:AAPL"),
+        ("BTC-USD", "coin:BTC"),
+        ("Qwsogvtv82FCd", "coin:BTC"),
+    ],
+)
+def test_an_instrument_has_many_spellings(subject: str, key: str) -> None:
+    quote: Any = document("/quote", {"symbol": subject}, MADE)
+    assert quote["price"] == MADE.close(key)
+
+
+def test_pairs_lists_and_other_names_of_arguments_are_read() -> None:
+    pair: Any = document("/quote", {"symbol": "EURUSD=X"}, MADE)
+    assert pair["price"] == round(MADE.rate("EUR", "USD"), 6)
+    many: Any = document("/quotes", {"symbols": "AAPL,MSFT"}, MADE)
+    assert [one["price"] for one in many] == [MADE.close("us:AAPL"), MADE.close("us:MSFT")]
+    a, b = (document("/realtime", {"ids": one}, MADE, required=["ids"]) for one in ("1", "2"))
+    assert a != b
+
+
+def test_weeks_do_not_depend_on_the_first_day() -> None:
+    whole = bars(MADE, "sh600519", beg="20240101", end="20240131", klt="102")
+    cut = bars(MADE, "sh600519", beg="20240104", end="20240131", klt="102")
+    assert cut.items() <= whole.items()
+
+
+def test_what_lies_in_the_future_is_empty_and_an_index_has_one_level() -> None:
+    assert bars(MADE, "sh600519", beg="20270101") == {}
+    compiled = json.loads(
+        PAYLOADS["hq.cnindex.com.cn", "/market/market/getIndexDailyDataWithDataFormat"](
+            {"indexCode": "399006", "startDate": "2026-06-01", "endDate": "2026-06-30"},
+            Luck("", MADE),
+        ).body
+    )["data"]["data"]
+    assert compiled[0][1] == MADE.close("sz399006")
+
+
+def test_a_long_range_of_yield_curves_is_cut_to_its_page() -> None:
+    curves = PAYLOADS["www.chinamoney.com.cn", "/ags/ms/cm-u-bk-currency/ClsYldCurvHis"]
+    asked = {"termId": "0.1", "startDate": "2005-01-04", "endDate": "2026-06-30", "pageSize": "50"}
+    found = json.loads(curves(asked, Luck("", MADE)).body)
+    assert (len(found["records"]), found["data"]["total"]) == (50, 50)
+
+
+@pytest.mark.parametrize("text", ["us:", ":", "foo:bar", "a\nb"])
+def test_what_is_no_instrument_is_a_usage_error(text: str) -> None:
+    done = finport("world", "show", text)
+    assert done.returncode == 2
+    assert "is no instrument" in done.stderr

@@ -1,6 +1,7 @@
 """What recorded answers teach of the data of tools, and where it is told."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +130,20 @@ async def test_a_huge_answer_teaches_its_upper_paths(tmp_path: Path) -> None:
     assert str(learned["get_coin"]).count("type") <= 202
     assert str(learned["daily"]).count("object") == 7
     assert "rates" not in learned, "it is longer than what is read"
+
+
+@pytest.mark.anyio
+async def test_a_later_observation_is_not_replaced_by_an_earlier_one(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(text_of([tool for tool in catalog if tool.name == "get_coin"]))
+    later = replace(row("get_coin", {"a": 1}), entry=replace(row("x", {"a": 1}).entry, tool=""))
+    earlier = row("get_coin", {"b": 1})
+    earlier = replace(earlier, entry=replace(earlier.entry, recorded_at=1.5e9))
+    for number, one in enumerate((later, earlier)):
+        snapshot = await recorded(tmp_path / f"{number}.snap", one)
+        done = finport("manifests", "learn", str(snapshot), "--path", str(file), "--apply")
+        assert done.returncode == 0, done.stderr
+    observed = json.loads(file.read_text())[0]["observed"]
+    assert list(observed["data"]["properties"]) == ["a"]
