@@ -1,5 +1,6 @@
 """`finbench fetch`: the data that a suite's authors publish, checked and put in its place."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ FETCH_S = 300.0
 
 
 @click.command()
-@click.argument("suite")
+@click.argument("suite", metavar="SUITE|FILE")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -34,13 +35,19 @@ FETCH_S = 300.0
 @force
 @click.option("--list", "only_list", is_flag=True, help="Only say what there is to fetch.")
 def fetch(suite: str, out: Path | None, source: Path | None, force: bool, only_list: bool) -> None:
-    """Fetch the published data of SUITE, check each file, and say how to use it.
+    """Fetch the published data of a suite, or one of its files by name, such as btc.json, and check
+    them.
 
     A file is taken from --from, else downloaded where this machine reaches its address. One that is
     in its place already is left as it is.
     """
     from bench.suites import SUITES
 
+    wanted = ""
+    for name, one in SUITES.items():
+        own = one.paper.repository.files if one.paper and one.paper.repository else ()
+        if suite not in SUITES and any(Path(file.path).name == suite for file in own):
+            suite, wanted = name, suite
     kind = SUITES.get(suite)
     paper = kind.paper if kind is not None else None
     if paper is None or paper.repository is None:
@@ -48,6 +55,9 @@ def fetch(suite: str, out: Path | None, source: Path | None, force: bool, only_l
         why = f"{paper.title} publishes no data" if paper else f"{suite!r} is no published suite"
         raise click.UsageError(f"{why}; there is data of {', '.join(sorted(public))}")
     repository, folder = paper.repository, out or Path("data") / suite
+    if wanted:
+        files = tuple(f for f in repository.files if Path(f.path).name == wanted)
+        repository = replace(repository, files=files)
     echo(f"{repository.name} at {repository.revision}, licence {repository.licence}", err=True)
     if only_list:
         for file in repository.files:

@@ -265,6 +265,10 @@ def test_where_data_are_is_listed_and_an_unreachable_address_is_said(
     assert listed.returncode == 0
     assert len(listed.stdout.splitlines()) == 8
     assert all("git blob" in line for line in listed.stdout.splitlines())
+    one = finbench("fetch", "btc.json", "--list")
+    assert [line.split("  ")[0].rsplit("/", 1)[1] for line in one.stdout.splitlines()] == [
+        "btc.json"
+    ]
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     done = finbench("fetch", "investorbench")
     assert done.returncode == 1
