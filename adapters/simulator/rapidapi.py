@@ -9,11 +9,19 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 import orjson
 
-from adapters.simulator.shapes import Luck, Query, Reply, Request, Simulation, as_json
+from adapters.simulator.shapes import (
+    Luck,
+    Query,
+    Reply,
+    Request,
+    Simulation,
+    as_json,
+    read_day,
+)
 from adapters.simulator.world.instruments import LISTED
 from adapters.simulator.world.world import Bar, World
 from manifests import Catalog, Manifest, RapidApiBinding
@@ -117,18 +125,41 @@ class Asked:
         return None
 
     def bars(self, world: World, number: int) -> list[Bar]:
-        """The last bars of the subject, so many; those of a pair in the second one."""
+        """The bars of the subject in the days that are asked for, or the last ones, so many; those
+        of a pair in its second one.
+        """
         if self.pair is None:
-            return world.latest(self.key, number)
+            return self._bars_of(self.key, world, number)
         base, quote = self.pair
         kind = "fx" if f"fx:{base}" in LISTED else "coin"
         found = []
-        for bar in world.latest(f"{kind}:{base}", number):
+        for bar in self._bars_of(f"{kind}:{base}", world, number):
             by = 1 / world.rate(quote, "USD", bar.day)
             names = ("open", "high", "low", "close", "before")
             prices = {name: round(getattr(bar, name) * by, 6) for name in names}
             found.append(bar._replace(**prices))
         return found
+
+    def _bars_of(self, key: str, world: World, number: int) -> list[Bar]:
+        first, last = (_day(self.query, names) for names in (_FIRST, _LAST))
+        if number == 1 or first is last is None:
+            return world.latest(key, number)
+        return world.bars(key, first, last)[-MOST_BARS:]
+
+
+MOST_BARS = 1_000
+_FIRST = ("start", "start_date", "date_start", "startDate", "from", "from_date", "period1")
+_LAST = ("end", "end_date", "date_end", "endDate", "to", "to_date", "period2")
+
+
+def _day(query: Query, names: Sequence[str]) -> date | None:
+    """The day of the first of these arguments that is a date or a Unix time."""
+    for text in (query.get(name, "") for name in names):
+        if (day := read_day(text[:10])) is not None:
+            return day
+        if re.fullmatch(r"1\d{9}", text):
+            return datetime.fromtimestamp(int(text), UTC).date()
+    return None
 
 
 _ALIASES = {

@@ -189,6 +189,14 @@ def test_pairs_lists_and_other_names_of_arguments_are_read() -> None:
     assert a != b
 
 
+def test_a_chart_has_the_days_that_are_asked_for() -> None:
+    asked = {"symbol": "AAPL", "start_date": "2024-01-03", "to": "1704844800"}
+    chart: Any = document("/chart", asked, MADE)
+    days = [date(2024, 1, day) for day in (3, 4, 5, 8, 9, 10)]
+    assert [bar["time"] for bar in chart["bars"]] == [str(day) for day in days]
+    assert [bar["close"] for bar in chart["bars"]] == [MADE.close("us:AAPL", day) for day in days]
+
+
 def test_weeks_do_not_depend_on_the_first_day() -> None:
     whole = bars(MADE, "sh600519", beg="20240101", end="20240131", klt="102")
     cut = bars(MADE, "sh600519", beg="20240104", end="20240131", klt="102")
