@@ -203,7 +203,7 @@ def _convertibles(query: Query, rng: Luck) -> Reply:
 def _currency_rank(query: Query, rng: Luck) -> Reply:
     """Currencies quoted against the yuan or the dollar, all on the first page."""
     yuan, rows = query.get("type", "rmb") == "rmb", list[Row]()
-    for name, (code, _) in MONEY.items():
+    for name, code in MONEY.items():
         if code == "USD" and not yuan:
             continue
         quote = "CNY" if yuan else "USD"

@@ -165,7 +165,7 @@ def _boc_quotes(query: Query, rng: Luck) -> Reply:
     """Bank of China quotes of one currency as an HTML table below the form of currencies."""
     days = bar_days(rng.world, read_day(query.get("startdate")), read_day(query.get("enddate")))
     money = query.get("money_code", "USD")
-    options = "".join(f'<option value="{c}">{escape(n)}</option>' for n, (c, _) in MONEY.items())
+    options = "".join(f'<option value="{c}">{escape(n)}</option>' for n, c in MONEY.items())
     head = ["日期", "中行汇买价", "中行钞买价", "中行钞卖价/汇卖价", "央行中间价", "中行折算价"]
     lines = [head]
     for day in days[::-1]:

@@ -278,8 +278,8 @@ def _profile(asked: Asked, rng: Luck) -> object:
 def _rate(asked: Asked, rng: Luck) -> object:
     base, quote = asked.pair or (asked.subject.upper(), "USD")
     for name in ("to", "to_currency", "target", "quote", "currency", "symbols"):
-        if re.fullmatch(r"[A-Za-z]{3,4}", asked.query.get(name, "")) and name in asked.query:
-            quote = asked.query[name].upper()
+        if re.fullmatch(r"[A-Za-z]{3,4}", text := asked.query.get(name, "")):
+            quote = text.upper()
             break
     middle = rng.world.rate(base, quote)
     return {

@@ -16,7 +16,7 @@ from itertools import groupby
 from xml.sax.saxutils import escape
 
 from adapters.simulator.world.calendar import Exchange, between
-from adapters.simulator.world.instruments import INDUSTRIES, LISTED
+from adapters.simulator.world.instruments import CHINA, INDUSTRIES
 from adapters.simulator.world.world import Bar, World
 
 
@@ -62,16 +62,15 @@ Query = Mapping[str, str]
 Row = Mapping[str, object]
 
 MOST = 250  # bars in one answer, if it was not asked from which day on
-SHARES = [one for one in LISTED.values() if one.kind == "share" and one.exchange == "CN"]
 HISTORY = 10_000  # bars where AkShare asks for everything and cuts the range itself
-STOCKS = [(one.code, one.name, INDUSTRIES[one.code]) for one in SHARES]
+STOCKS = [(one.code, one.name, INDUSTRIES[one.code]) for one in CHINA]
 MONEY = {
-    "美元": ("USD", 712.0), "英镑": ("GBP", 920.0), "欧元": ("EUR", 790.0), "澳门元": ("MOP", 88.0),
-    "泰国铢": ("THB", 20.5), "菲律宾比索": ("PHP", 12.4), "港币": ("HKD", 91.0),
-    "瑞士法郎": ("CHF", 830.0), "新加坡元": ("SGD", 540.0), "瑞典克朗": ("SEK", 69.0),
-    "丹麦克朗": ("DKK", 105.0), "挪威克朗": ("NOK", 67.0), "日元": ("JPY", 4.8),
-    "加拿大元": ("CAD", 520.0), "澳大利亚元": ("AUD", 470.0), "新西兰元": ("NZD", 430.0),
-    "韩国元": ("KRW", 0.52),
+    "美元": "USD", "英镑": "GBP", "欧元": "EUR", "澳门元": "MOP",
+    "泰国铢": "THB", "菲律宾比索": "PHP", "港币": "HKD",
+    "瑞士法郎": "CHF", "新加坡元": "SGD", "瑞典克朗": "SEK",
+    "丹麦克朗": "DKK", "挪威克朗": "NOK", "日元": "JPY",
+    "加拿大元": "CAD", "澳大利亚元": "AUD", "新西兰元": "NZD",
+    "韩国元": "KRW",
 }  # fmt: skip
 
 

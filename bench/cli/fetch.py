@@ -12,9 +12,6 @@ from manifests.common.terminal import echo
 if TYPE_CHECKING:
     from bench.suites.paper import DataFile, Repository
 
-MOST_BYTES = 256 * 2**20
-"""The largest file that is fetched."""
-
 FETCH_S = 300.0
 
 
@@ -105,7 +102,7 @@ async def _fetch(
 
 def _is_there(place: Path, file: "DataFile", force: bool) -> bool:
     """Whether the file is in its place. Raises `ValueError` if something else is."""
-    from bench.suites.paper import blob_of
+    from bench.suites.paper import MOST_BYTES, blob_of
     from manifests.common.regular_file import read_text
 
     if force or not place.exists():
@@ -137,6 +134,8 @@ async def _download(repository: "Repository", file: "DataFile") -> bytes:
     """Raises `OSError` and `ValueError`."""
     import aiohttp
 
+    from bench.suites.paper import MOST_BYTES
+
     timeout = aiohttp.ClientTimeout(total=FETCH_S, sock_connect=10)
     content = bytearray()
     try:
@@ -159,7 +158,7 @@ async def _download(repository: "Repository", file: "DataFile") -> bytes:
 
 def _found(source: Path, file: "DataFile") -> bytes:
     """The content of a file that the user has. Raises `OSError` and `ValueError`."""
-    from bench.suites.paper import places
+    from bench.suites.paper import MOST_BYTES, places
     from manifests.common.regular_file import read_text
 
     for place in places(source, file):

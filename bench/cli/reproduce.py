@@ -59,12 +59,11 @@ def reproduce(context: click.Context, suite: str, options: tuple[str, ...], dry_
     if (paper := kind.paper) is None:
         with_paper = ", ".join(name for name, one in SUITES.items() if one.paper is not None)
         raise click.UsageError(f"{suite!r} is the suite of no paper; there are: {with_paper}")
-    arguments, run_context = _arguments(context, suite, paper, options)
+    arguments, run_context, loaded = _arguments(context, suite, paper, options)
     with run_context:
         chosen = run_context.params
         if chosen["only_plan"]:
             raise click.UsageError("--plan is for `finbench run`; --dry-run tells what is done")
-        loaded = _loaded(suite, chosen["dataset"])
         given = _given(run_context, suite, paper, loaded)
         console = PlainConsole(narrowest=100, stderr=chosen["as_json"])
         differing = _settings(console, paper, given)
@@ -96,9 +95,9 @@ def reproduce(context: click.Context, suite: str, options: tuple[str, ...], dry_
 
 def _arguments(
     context: click.Context, suite: str, paper: "Paper", options: tuple[str, ...]
-) -> tuple[list[str], click.Context]:
-    """The arguments of `finbench run`, and its context. The user's stand last, and those of the
-    paper's that they replace are left out.
+) -> tuple[list[str], click.Context, "Suite | None"]:
+    """The arguments of `finbench run`, its context, and the suite with its tasks. The arguments of
+    the user's stand last, and those of the paper's that they replace are left out.
     """
     name, parent = str(context.info_name), context.parent
     theirs = run_suite.make_context(name, [suite, *options], parent=parent)
@@ -121,7 +120,7 @@ def _arguments(
         folder = Path("runs") / f"{suite}-reproduced-{time.strftime('%Y%m%d-%H%M%S')}"
         ours += ["--out", str(folder)]
     arguments = [suite, *ours, *options]
-    return arguments, run_suite.make_context(name, [*arguments], parent=parent)
+    return arguments, run_suite.make_context(name, [*arguments], parent=parent), loaded
 
 
 def _loaded(name: str, dataset: Path | None) -> "Suite | None":
@@ -207,10 +206,9 @@ def _settings(console: "PlainConsole", paper: "Paper", given: "Given") -> list[s
     from rich.table import Table
 
     rows = [(setting.name, setting.paper, setting.told(given)) for setting in paper.settings]
-    told = {name for setting in paper.settings for name in setting.options}
-    told |= {"episodes", "retrieval", "top_k", "environment"} if given.tasks else set()
+    told = {name for one in paper.settings for name in (*one.options, *one.tells)}
     for name, text in given.changed.items():
-        if name not in told or (name in ("top_k", "retrieval") and paper.repository):
+        if name not in told:
             flag, _, value = text.partition(" ")
             rows.append((flag, "not given", f"differs: {value or 'given'}"))
     table = Table("setting", "the paper", "this run", title=f"{paper.title}, {paper.source}")

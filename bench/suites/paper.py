@@ -7,6 +7,7 @@ options and ends in its tables; `finbench fetch` gets its data. Neither names a 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha1
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -49,8 +50,9 @@ class Repository:
         `OSError`.
         """
         found = []
-        every = [given] if given.is_file() else sorted(given.rglob("*.json*"))[:MOST_FILES]
-        blobs = {blob_of(one.read_bytes()) for one in every if one.is_file()}
+        every = [given] if given.is_file() else islice(given.rglob("*.json*"), MOST_FILES)
+        small = (one for one in every if one.is_file() and one.stat().st_size <= MOST_BYTES)
+        blobs = {blob_of(one.read_bytes()) for one in small}
         for file in self.files:
             if not file.is_data or file.blob in blobs:
                 continue
@@ -67,6 +69,9 @@ class Repository:
 
 MOST_FILES = 200
 """The files of a dataset that are compared with the published ones."""
+
+MOST_BYTES = 256 * 2**20
+"""The largest file that is fetched or compared."""
 
 
 def places(given: Path, file: DataFile) -> Iterator[Path]:
@@ -118,13 +123,14 @@ Here = Callable[[Given], str]
 class Setting:
     """One setting of the protocol: what the paper or its program did, and what this run does, which
     begins with `AS_PAPER`, "differs: " or "cannot be had: ". `options` are those that set it: a
-    value of the user's differs.
+    value of the user's differs. `tells` are further ones, of which `here` tells.
     """
 
     name: str
     paper: str
     here: str | Here = AS_PAPER
     options: Sequence[str] = ()
+    tells: Sequence[str] = ()
 
     def told(self, given: Given) -> str:
         typed = [given.changed[name] for name in self.options if name in given.changed]

@@ -19,7 +19,7 @@ from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.rapidapi import document
 from adapters.simulator.shapes import Luck
-from adapters.simulator.world.instruments import LISTED
+from adapters.simulator.world.instruments import CHINA, LISTED
 from adapters.simulator.world.world import ANCHOR, Floats, World
 
 _KLINE = EASTMONEY["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
@@ -49,7 +49,7 @@ def identities(world: World) -> Iterator[Verdict]:
 
 def facts(world: World) -> list[tuple[str, float, bool]]:
     """The stylised facts: what was measured, and whether it is as in real markets."""
-    returns = [_returns(world, one.key) for one in world.shares]
+    returns = [_returns(world, one.key) for one in CHINA]
     return [
         (name, round(figure, 4), is_so(figure)) for name, figure, is_so in _facts(world, returns)
     ]
@@ -87,7 +87,7 @@ def _bars(
 
 def _ranges(world: World) -> Found:
     """A range has the prices of the whole history."""
-    for one in world.shares:
+    for one in CHINA:
         whole = {line[0]: line for line in _bars(world, one.key)}
         days = [*whole]
         for number in range(RANGES):
@@ -108,7 +108,7 @@ def _ordered(world: World) -> Found:
 
 def _limited(world: World) -> Found:
     """A day's change stays within the limit of its exchange."""
-    for one in world.shares:
+    for one in CHINA:
         made = world.history(one.key)
         most = np.round(made.before * (one.limit or 9.0), 2) + 0.0101
         are_so = (made.high - made.before <= most) & (made.before - made.low <= most)
@@ -117,7 +117,7 @@ def _limited(world: World) -> Found:
 
 def _weeks(world: World) -> Found:
     """Weeks and months are their days."""
-    for one in world.shares[::4]:
+    for one in CHINA[::4]:
         days = _bars(world, one.key)
         for klt, group in (("102", _week), ("103", lambda day: day[:7])):
             groups: dict[str, list[list[str]]] = {}
@@ -137,7 +137,7 @@ def _week(day: str) -> str:
 
 def _adjusted(world: World) -> Found:
     """An adjusted price is the price times the factor, and its returns have the payouts."""
-    for one in world.shares:
+    for one in CHINA:
         made = world.history(one.key)
         adjusted = np.array([float(line[2]) for line in _bars(world, one.key, fqt="2")])
         yield _each(abs(made.close * made.factor - adjusted) <= 0.00501, one.key, made.days)
@@ -178,7 +178,7 @@ def _basket(world: World, key: str, fee: float) -> Found:
 
 def _worth(world: World) -> Found:
     """A company is worth its price times its shares."""
-    for one in world.shares:
+    for one in CHINA:
         query = {"reportName": "RPT_VALUEANALYSIS_DET", "filter": f'(SECURITY_CODE="{one.code}")'}
         for row in orjson.loads(_REPORT(query, Luck("", world)).body)["result"]["data"]:
             is_so = abs(row["CLOSE_PRICE"] * row["TOTAL_SHARES"] - row["TOTAL_MARKET_CAP"]) < 1
@@ -284,7 +284,7 @@ def _facts(
     traded = float(
         np.mean([
             np.corrcoef(np.log(world.history(one.key).volume[1:]), abs(r))[0, 1]
-            for one, r in zip(world.shares, returns, strict=True)
+            for one, r in zip(CHINA, returns, strict=True)
         ])
     )  # fmt: skip
     yield "volume goes with volatility", traded, lambda x: x > 0.2

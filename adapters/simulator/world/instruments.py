@@ -191,12 +191,12 @@ def _is_in(code: str, starts: str) -> bool:
 LISTED: Final[Mapping[str, Instrument]] = _listed()
 
 
-def instrument(key: str, luck: float) -> Instrument:
-    """The instrument of a key; one that is not listed has a level by its class and by `luck`, from
-    0 to 1.
-    """
-    if key in LISTED:
-        return LISTED[key]
+CHINA: Final = tuple(one for one in LISTED.values() if one.kind == "share" and one.exchange == "CN")
+"""The listed shares of Shanghai and Shenzhen."""
+
+
+def unlisted(key: str, luck: float) -> Instrument:
+    """An instrument that is not listed has a level by its class and by `luck`, from 0 to 1."""
     kind, _, code = key.partition(":")
     spread = 4.0 ** (2 * luck - 1)
     if kind == "us":

@@ -9,10 +9,11 @@ month and half a year (Corsi 2009, in logarithms) and rises more after losses (N
 numbers are raw bits of Philox (Salmon et al. 2011), which numpy keeps from release to release.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.simulator.world.calendar import Exchange, between, trading_days
-from adapters.simulator.world.instruments import LISTED, Instrument, instrument
+from adapters.simulator.world.instruments import CHINA, LISTED, Instrument, unlisted
 
 VERSION: Final = 1
 """Changes whenever the world of a seed does."""
@@ -108,7 +109,7 @@ class World:
         return trading_days(exchange, self.now)
 
     def instrument(self, key: str) -> Instrument:
-        return instrument(key, self.luck("level", key))
+        return LISTED.get(key) or unlisted(key, self.luck("level", key))
 
     def luck(self, *names: object) -> float:
         """A number from 0 to 1 that depends on the seed and these names alone."""
@@ -200,8 +201,7 @@ class World:
             path, sizes = self._fund(one, whole)
         else:
             path, sizes = self._path(one, len(whole))
-        anchor = between(whole, None, ANCHOR).stop - 1
-        path = path - path[anchor] + np.log(one.level)
+        path = path - path[_anchor(whole)] + np.log(one.level)
         number = len(trading_days(one.exchange, self.now))
         return self._traded(one, whole[:number], path[:number], sizes[:number])
 
@@ -216,14 +216,12 @@ class World:
             room = one.limit - 0.004
             own = np.clip(own, np.log(1 - room), np.log(1 + room))
         places = np.arange(number, dtype=np.float64)
-        return growth * places + _KEPT_OF_GAIN**places * np.cumsum(
-            own / _KEPT_OF_GAIN**places
-        ), sizes
+        kept = _KEPT_OF_GAIN**places
+        return growth * places + kept * np.cumsum(own / kept), sizes
 
     def _basket(self, one: Instrument, whole: tuple[date, ...]) -> tuple[Floats, Floats]:
         """An index of its members, weighted by what all their shares were worth at the anchor."""
-        anchor = between(whole, None, ANCHOR).stop - 1
-        weights = self.weights(one.key)
+        anchor, weights = _anchor(whole), self.weights(one.key)
         total, sizes = np.zeros(len(whole)), np.zeros(len(whole))
         for member, weight in weights.items():
             path, of_member = self._path(self.instrument(member), len(whole))
@@ -241,9 +239,8 @@ class World:
 
     def _holdings(self, key: str) -> tuple[str, ...]:
         """Ten shares, as the seed chooses."""
-        shares = [k for k, s in LISTED.items() if s.kind == "share" and s.exchange == "CN"]
-        order = np.argsort(self._uniforms(len(shares), "holdings", key))
-        return tuple(shares[place] for place in order[:10])
+        order = np.argsort(self._uniforms(len(CHINA), "holdings", key))
+        return tuple(CHINA[place].key for place in order[:10])
 
     def _fund(self, one: Instrument, whole: tuple[date, ...]) -> tuple[Floats, Floats]:
         """The value of its holdings, less a fee of half a percent a year."""
@@ -302,7 +299,7 @@ class World:
                 bonus = round(0.2 + 0.3 * when, 1) if lucky > 0.94 else 0.0
                 factor[place:] *= (1 + bonus) / (1 - paid)
                 found.append((place, paid, bonus))
-        return factor / factor[between(days, None, ANCHOR).stop - 1], found
+        return factor / factor[_anchor(days)], found
 
     def _walked(self, name: str, level: float, step: float) -> list[float]:
         shocks = self._shocks((LAST - SERIES_FIRST).days + 1, "series", name)
@@ -312,10 +309,10 @@ class World:
             found.append(value)
         return found
 
-    @cached_property
-    def shares(self) -> list[Instrument]:
-        """The listed shares of Shanghai and Shenzhen."""
-        return [one for one in LISTED.values() if one.kind == "share" and one.exchange == "CN"]
+
+def _anchor(days: tuple[date, ...]) -> int:
+    """The place of the anchor among the days of an exchange."""
+    return bisect_right(days, ANCHOR) - 1
 
 
 def _before(close: Floats, factor: Floats, digits: int) -> Floats:

@@ -86,7 +86,12 @@ PAPER: Final = Paper(
     source="arXiv 2507.16802",
     program="github.com/antgroup/Finova at d30d4b2",
     settings=(
-        Setting("prompts", "1,350: 150, 360, 258, 100, 282 and 200 of the six kinds", _prompts),
+        Setting(
+            "prompts",
+            "1,350: 150, 360, 258, 100, 282 and 200 of the six kinds",
+            _prompts,
+            tells=("episodes",),
+        ),
         Setting(
             "data",
             "not masked",

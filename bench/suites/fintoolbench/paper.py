@@ -93,11 +93,13 @@ PAPER: Final = Paper(
     source="arXiv 2603.08262",
     program="github.com/Double-wk/FinToolBench at 5001498",
     settings=(
-        Setting("questions", "295: 252 Chinese, 43 English", _questions),
+        Setting("questions", "295: 252 Chinese, 43 English", _questions, tells=("episodes",)),
         Setting(
             "tools", "760 live tools: 261 RapidAPI endpoints, 499 AkShare functions", _upstream
         ),
-        Setting("retrieval", "BGE-M3, dense, cosine, top 20", _retriever, ("top_k",)),
+        Setting(
+            "retrieval", "BGE-M3, dense, cosine, top 20", _retriever, ("top_k",), ("retrieval",)
+        ),
         Setting("tool cards", "description and parameters of the manifest, tags as JSON", _cards),
         Setting(
             "prompts of the planner",

@@ -50,18 +50,22 @@ PAPER: Final = Paper(
     source="arXiv 2604.10015",
     program="not public",
     settings=(
-        Setting("tasks", "800 expert-annotated trajectories, 34 categories", _tasks),
+        Setting(
+            "tasks", "800 expert-annotated trajectories, 34 categories", _tasks, tells=("episodes",)
+        ),
         Setting("tools", "live tools of its own", "differs: the 760 tools of this catalogue"),
         Setting(
             "offered tools",
             "not stated",
             _offered,
+            tells=("top_k", "retrieval"),
         ),
         Setting("metrics", "nine, on four axes; four computed, from 0 to 1"),
         Setting(
             "judged metrics",
             "from 1 to 5 by rubrics",
             _rubrics,
+            tells=("judge_protocol",),
         ),
         Setting("agent", "function calling", options=("agent", "agent_options", "no_inject")),
         Setting(
@@ -70,7 +74,7 @@ PAPER: Final = Paper(
             "cannot be had: here the model's defaults",
             DECODING,
         ),
-        Setting("judge", "a model", _judge, ("judge",)),
+        Setting("judge", "a model", _judge, ("judge",), ("judge_repeats",)),
         Setting(
             "limits",
             "long-horizon, not stated",

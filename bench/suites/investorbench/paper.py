@@ -78,7 +78,12 @@ PAPER: Final = Paper(
         Setting("stocks", "seven", "cannot be had: five are public, HON, JNJ, MSFT, NFLX and UVV"),
         Setting("crypto", "BTC and ETH, each with a window of its own"),
         Setting("ETF", "SPY with NIFTY's headlines", "cannot be had: its series is not public"),
-        Setting("windows", "warm-up and test as published; only test days count", _windows),
+        Setting(
+            "windows",
+            "warm-up and test as published; only test days count",
+            _windows,
+            tells=("environment",),
+        ),
         Setting("decision", "buy, sell or hold once a day, from the day's price to the next one"),
         Setting(
             "agent",
@@ -93,6 +98,7 @@ PAPER: Final = Paper(
                 if given.named("agent_options", "profiles")
                 else "differs: none, news are the query; --agent-option profiles=FILE"
             ),
+            tells=("agent_options",),
         ),
         Setting("embeddings", "text-embedding-3-large", _embeddings),
         Setting("reflections", "one that is as similar as 0.95 is not added", _reflections),
@@ -116,7 +122,7 @@ PAPER: Final = Paper(
             "1,000 tokens, JSON by guided decoding",
             "differs: JSON is asked for, an answer that is none holds",
         ),
-        Setting("repeats", "5, of which the median counts", _repeats),
+        Setting("repeats", "5, of which the median counts", _repeats, tells=("episodes",)),
         Setting("baseline", "Buy & Hold; equal weights for several assets"),
         Setting(
             "portfolio",

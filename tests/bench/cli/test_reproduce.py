@@ -141,7 +141,9 @@ def test_what_differs_is_said_before_anything_is_run(
     asked = (*dataset, *judge, *(() if "momentum" in options else model), *options.split(" ", 1))
     done = finbench("reproduce", suite, *asked, "--upstream", "simulated", "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert wanted in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())
+    assert wanted in said
+    assert ("not given" in said) == ("not given" in wanted), "no option is told of twice"
     assert "lacking" not in done.stdout
     assert not Path("runs").exists()
 
