@@ -234,21 +234,21 @@ def _versions_of_pip() -> list[str]:
 def _pip(*words: str) -> str:
     """What a command of pip prints. Raises `ReleaseError` with pip's own reason."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
-    with _uninterrupted():
-        pip = subprocess.Popen(  # noqa: S603 - pip, with versions that were checked
-            command,
-            env={**os.environ, "COLUMNS": "10000", "PYTHONIOENCODING": "utf-8"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-    with pip:
+    with ExitStack() as stack:
+        with _uninterrupted():
+            pip = subprocess.Popen(  # noqa: S603 - pip, with versions that were checked
+                command,
+                env={**os.environ, "COLUMNS": "10000", "PYTHONIOENCODING": "utf-8"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            stack.enter_context(pip)
+            stack.callback(pip.kill)
         try:
             said, complained = pip.communicate(timeout=_PIP_S)
         except subprocess.TimeoutExpired:
             raise ReleaseError(f"pip {words[0]} took longer than {_PIP_S:.0f} s") from None
-        finally:
-            pip.kill()
     if pip.returncode:
         lines = complained.decode("utf-8", "replace").splitlines()
         errors = [line for line in lines if line.startswith("ERROR:")] or lines[-1:]

@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.checkout import ROOT
 from tests.support.commands import FINBENCH, finbench, finbench_on_a_full_disk
 from tests.support.wheels import list_of, make_wheel, package_index, wheel_name
 
@@ -190,6 +192,31 @@ def test_ctrl_c_keeps_what_was_fetched(
     assert process.returncode == 130
     assert said == "finbench: interrupted; the cache keeps what was fetched\n"
     assert sorted(path.name for path in kept.iterdir()) == [wheel_name("1.16.10"), "releases.json"]
+
+
+BETWEEN = """
+import os, signal, subprocess
+from bench.drift import releases
+
+class Popen(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        made.append(self)
+        os.kill(os.getpid(), signal.SIGINT)
+
+made = []
+releases.subprocess.Popen = Popen
+try:
+    releases._pip("download", "--help")
+except KeyboardInterrupt:
+    print(made[0].poll() is not None)
+"""
+
+
+def test_a_pip_that_is_just_started_at_ctrl_c_does_not_go_on() -> None:
+    command = [sys.executable, "-c", BETWEEN]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
 
 
 def test_a_cache_on_a_full_disk_is_named(
