@@ -30,7 +30,7 @@ _NEUTRAL = frozenset(
         *("judge_model", "judge_base_url", "judge_header", "embedding_model", "embedding_url"),
         *("upstream", "mode", "snapshot", "market", "gateway", "reading", "seed", "as_json"),
         *("out", "resume", "failed_too", "accept_changes", "concurrency", "starts_per_s"),
-        *("engine", "players", "dashboard", "only_plan"),
+        *("engine", "players", "dashboard", "only_plan", "repeats"),
         *(f"simulated_{name}" for name in ("seed", "now", "latency_s", "hang_rate")),
     }
 )
@@ -114,8 +114,9 @@ def _arguments(
         loaded = _loaded(suite, theirs.params["dataset"])
         if theirs.params["out"] is None and theirs.params["resume"]:
             raise click.UsageError("--resume wants --out RUN_DIR")
-    if paper.repeats > 1 and loaded is not None and not is_given(theirs, "episodes"):
-        ours += ["--episodes", str(paper.repeats * len(loaded.tasks))]
+    theirs_say = is_given(theirs, "episodes") or is_given(theirs, "repeats")
+    if paper.repeats > 1 and loaded is not None and not theirs_say:
+        ours += ["--repeats", str(paper.repeats)]
     if theirs.params["out"] is None:
         folder = Path("runs") / f"{suite}-reproduced-{time.strftime('%Y%m%d-%H%M%S')}"
         ours += ["--out", str(folder)]
@@ -141,8 +142,6 @@ def _given(context: click.Context, suite: str, paper: "Paper", loaded: "Suite | 
 
     texts = [text for group in paper.options.values() for text in group]
     alone = run_suite.make_context("run", [suite, *texts])
-    if paper.repeats > 1 and loaded is not None:
-        alone.params["episodes"] = paper.repeats * len(loaded.tasks)
     changed = {
         str(option.name): _typed(option.opts[0], context.params[str(option.name)])
         for option in run_suite.params
@@ -151,7 +150,10 @@ def _given(context: click.Context, suite: str, paper: "Paper", loaded: "Suite | 
         and context.params[str(option.name)] != alone.params[str(option.name)]
     }
     tasks, notes = (len(loaded.tasks), loaded.notes) if loaded else (0, ())
-    return Given(context.params, changed, suite, tasks, notes)
+    chosen = context.params
+    if chosen["repeats"] is not None and tasks:
+        chosen = {**chosen, "episodes": chosen["repeats"] * tasks}
+    return Given(chosen, changed, suite, tasks, notes)
 
 
 def _typed(flag: str, value: Any) -> str:
