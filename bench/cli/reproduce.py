@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ import click
 
 from bench.cli.options import beside, catalog_in, is_given
 from bench.cli.run import plan_of, run_suite
+from gateway.cli.options import echo_json
 
 if TYPE_CHECKING:
     from bench.runs.about import RunInfo
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from manifests.common.console import PlainConsole
 
 DIFFERS = ("differs", "cannot be had")
+
+_COLUMNS = {"setting": "setting", "paper": "the paper", "run": "this run"}
+"""The columns of the settings, by their names in JSON."""
 
 _NEUTRAL = frozenset(
     {
@@ -66,18 +70,35 @@ def reproduce(context: click.Context, suite: str, options: tuple[str, ...], dry_
             raise click.UsageError("--plan is for `finbench run`; --dry-run tells what is done")
         given = _given(run_context, suite, paper, loaded)
         console = PlainConsole(narrowest=100, stderr=chosen["as_json"])
-        differing = _settings(console, paper, given)
+        rows, always = [*_rows(paper, given)], [*_of_data(paper, given["dataset"])]
+        always += paper.differences
+        _show_settings(console, paper, rows, always)
         lacking = [*_lacking(paper, given, kind, loaded)]
-        console.print(
-            f"cost, for each of {given.tasks or 'the'} tasks: {paper.cost}", soft_wrap=True
-        )
+        episodes = given["episodes"] or given.tasks
+        cost = f"cost, for each of {episodes or 'the'} episodes: {paper.cost}"
+        console.print(cost, soft_wrap=True)
+        if chosen["resume"]:
+            console.print("the episodes that the run has already cost nothing more")
         for text in lacking:
             console.print(f"lacking: {text}", soft_wrap=True)
-        command = shlex.join(_shown(arguments))
-        console.print(f"the command: finbench run {command}", soft_wrap=True)
+        command = ["finbench", "run", *_shown(arguments)]
+        console.print(f"the command: {shlex.join(command)}", soft_wrap=True)
         if not lacking:
             plan_of(run_context, SimpleNamespace(**chosen))
             catalog_in(chosen["manifests"], chosen["cards"])
+        if dry_run and chosen["as_json"]:
+            echo_json(
+                {
+                    "suite": suite,
+                    "paper": paper.title,
+                    "source": paper.source,
+                    "settings": [dict(zip(_COLUMNS, row, strict=True)) for row in rows],
+                    "always": always,
+                    "cost": {"episodes": episodes or None, "each": paper.cost},
+                    "lacking": lacking,
+                    "command": command,
+                }
+            )
         if dry_run:
             return
         if lacking:
@@ -87,7 +108,8 @@ def reproduce(context: click.Context, suite: str, options: tuple[str, ...], dry_
         except SystemExit as ended:
             if ended.code:
                 raise
-        differing += _tables(console, paper, Path(chosen["out"]))
+        differing = [f"{name}: {here}" for name, _, here in rows if here.startswith(DIFFERS)]
+        differing += [*always, *_tables(console, paper, Path(chosen["out"]))]
     console.print("what differs from the paper:")
     for text in differing:
         console.print(f"  {text}", soft_wrap=True)
@@ -202,28 +224,32 @@ def _shown(arguments: list[str]) -> list[str]:
     return shown
 
 
-def _settings(console: "PlainConsole", paper: "Paper", given: "Given") -> list[str]:
-    """Print the settings. Returns those that differ, and what always does, a line each."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    rows = [(setting.name, setting.paper, setting.told(given)) for setting in paper.settings]
+def _rows(paper: "Paper", given: "Given") -> Iterator[tuple[str, str, str]]:
+    """Each setting, what the paper did, and what this run does."""
+    for setting in paper.settings:
+        yield setting.name, setting.paper, setting.told(given)
     told = {name for one in paper.settings for name in (*one.options, *one.tells)}
     for name, text in given.changed.items():
         if name not in told:
             flag, _, value = text.partition(" ")
-            rows.append((flag, "not given", f"differs: {value or 'given'}"))
-    table = Table("setting", "the paper", "this run", title=f"{paper.title}, {paper.source}")
+            yield flag, "not given", f"differs: {value or 'given'}"
+
+
+def _show_settings(
+    console: "PlainConsole", paper: "Paper", rows: Sequence[tuple[str, ...]], always: Sequence[str]
+) -> None:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(*_COLUMNS.values(), title=f"{paper.title}, {paper.source}")
     table.box = SIMPLE
     for row in rows:
         table.add_row(*row)
     console.print(table)
     console.print(f"the authors' program: {paper.program}", soft_wrap=True)
-    always = [*_of_data(paper, given["dataset"]), *paper.differences]
     console.print("and always:")
     for text in always:
         console.print(f"  {text}", soft_wrap=True)
-    return [*(f"{name}: {here}" for name, _, here in rows if here.startswith(DIFFERS)), *always]
 
 
 def _of_data(paper: "Paper", dataset: Path | None) -> list[str]:
