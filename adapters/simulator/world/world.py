@@ -154,6 +154,10 @@ class World:
         made, start = self._walk(name, level, step), SERIES_FIRST.toordinal()
         return [made[day.toordinal() - start] for day in days]
 
+    def noise(self, number: int, *names: object) -> Floats:
+        """So many independent numbers around 0 of unit size, with heavy tails."""
+        return self._shocks(number, "noise", *names)
+
     def _worth(self, currency: str, day: date | None) -> float:
         currency = "CNY" if currency == "CNH" else currency
         if f"fx:{currency}" not in LISTED and f"coin:{currency}" in LISTED:
