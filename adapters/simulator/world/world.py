@@ -159,7 +159,7 @@ class World:
         return self._shocks(number, "noise", *names)
 
     def _worth(self, currency: str, day: date | None) -> float:
-        currency = "CNY" if currency == "CNH" else currency
+        currency = {"CNH": "CNY", "USDT": "USD", "USDC": "USD"}.get(currency, currency)
         if f"fx:{currency}" not in LISTED and f"coin:{currency}" in LISTED:
             return self.close(f"coin:{currency}", day)
         return self.close(f"fx:{currency}", day)
