@@ -238,7 +238,7 @@ def _convertibles(query: Query, rng: Luck) -> Reply:
         cell |= {"put_convert_price": round(strike * 0.7, 2), "year_left": round(left, 3)}
         cell |= {"force_redeem_price": round(strike * 1.3, 2), "curr_iss_amt": one.size}
         cell |= {"convert_amt_ratio": round(one.size * 1e10 / quoted.close / share.shares, 2)}
-        cell |= {"turnover_rt": round(bar.volume / one.size / 1e4, 2)}
+        cell |= {"turnover_rt": round(bar.volume / one.size / 1e3, 2)}
         full = np.array([bar.close])
         rows.append({"id": code, "cell": cell | {"ytm_rt": _rounded(one.yields(day, full))}})
     return as_json({"page": 1, "rows": rows, "total": len(rows)})

@@ -259,7 +259,7 @@ class Bond:
             opened = round(last + (close - last) * min(max(0.5 + 0.3 * gap, 0.0), 1.0), 3)
             room = 0.1 * abs(close - last) + 0.01
             high, low = round(max(opened, close) + room, 3), round(min(opened, close) - room, 3)
-            volume = round(20 * self.size * float(np.exp(0.5 * busy))) + 1
+            volume = round((1000 if self.share else 20) * self.size * float(np.exp(0.5 * busy))) + 1
             found.append(Bar(day, opened, high, low, close, last, volume))
         return found
 
