@@ -37,7 +37,7 @@ def _kline(query: Query, rng: Luck) -> Reply:
         return as_json({"rc": 100, "rt": 17, "data": None})
     first, klt = read_day(query.get("beg")), query.get("klt", "101")
     one = rng.world.instrument(key_of(market, code))
-    digits, lot = one.digits, 100 if one.exchange == "CN" else 1
+    digits, lot = one.digits, 10 if one.kind == "bond" else 100 if one.exchange == "CN" else 1
     first, last = read_day(query.get("beg")), read_day(query.get("end"))
     days = bar_days(rng.world, first, last, MOST if first else HISTORY, one.exchange)
     adjust = {"1": "qfq", "2": "hfq"}.get(query.get("fqt", "0"), "")
@@ -53,8 +53,8 @@ def _kline(query: Query, rng: Luck) -> Reply:
         for bar in bars
     ]
     asked = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
-    if wanted := [place for place in asked if 0 <= place < 11]:
-        cells = (line.split(",") for line in lines)
+    if wanted := [place for place in asked if 0 <= place < 14]:
+        cells = ([*line.split(","), "0", "0", "0"] for line in lines)
         lines = [",".join(line[place] for place in wanted) for line in cells]
     data = {"code": code, "market": int(market), "decimal": digits, "klines": lines}
     return as_json({"rc": 0, "rt": 17, "data": data})

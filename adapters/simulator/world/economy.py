@@ -20,7 +20,7 @@ import numpy as np
 
 from adapters.simulator.world.calendar import FIRST, Exchange, between, trading_days
 from adapters.simulator.world.instruments import CHINA
-from adapters.simulator.world.world import LAST, Bar, Floats, World
+from adapters.simulator.world.world import LAST, Bar, Floats, History, World
 
 # --- curves and money rates ----------------------------------------------------------------------
 
@@ -246,22 +246,51 @@ class Bond:
 
     def bars(self, world: World, first: date | None = None) -> list[Bar]:
         """The bars of its days on the exchange, from `first` on."""
-        start, end = max(first or FIRST, self.issued), min(self.matures - timedelta(1), world.now)
-        days = world.days("CN")
-        days = days[between(days, start, end)]
+        every = world.days("CN")
+        end = min(self.matures - timedelta(1), world.now)
+        days = every[between(every, max(first or FIRST, self.issued), end)]
         if not days:
             return []
-        before = [max(day - timedelta(1), self.issued) for day in days[:1]]
-        closes = self.closes(world, [*before, *days]).tolist()
-        found = list[Bar]()
-        gaps, deals = (_wave(world, f"bonds {what}", days).tolist() for what in ("open", "volume"))
-        for day, last, close, gap, busy in zip(days, closes, closes[1:], gaps, deals, strict=False):
-            opened = round(last + (close - last) * min(max(0.5 + 0.3 * gap, 0.0), 1.0), 3)
-            room = 0.1 * abs(close - last) + 0.01
-            high, low = round(max(opened, close) + room, 3), round(min(opened, close) - room, 3)
-            volume = round((1000 if self.share else 20) * self.size * float(np.exp(0.5 * busy))) + 1
-            found.append(Bar(day, opened, high, low, close, last, volume))
-        return found
+        before = every[max(between(every, None, days[0]).stop - 2, 0)]
+        closes = self.closes(world, [max(before, self.issued), *days])
+        return _bars(world, days, closes, (1000 if self.share else 20) * self.size)
+
+
+def _bars(world: World, days: Sequence[date], closes: Floats, volume: float) -> list[Bar]:
+    """The bars of these days; the first close is that of the day before."""
+    found = list[Bar]()
+    gaps, deals = (_wave(world, f"bonds {what}", days).tolist() for what in ("open", "volume"))
+    lasts = closes.tolist()
+    for day, last, close, gap, busy in zip(days, lasts, lasts[1:], gaps, deals, strict=False):
+        opened = round(last + (close - last) * min(max(0.5 + 0.3 * gap, 0.0), 1.0), 3)
+        room = 0.1 * abs(close - last) + 0.001
+        high, low = round(max(opened, close) + room, 3), round(min(opened, close) - room, 3)
+        number = round(volume * float(np.exp(0.5 * busy))) + 1
+        found.append(Bar(day, opened, high, low, close, last, number))
+    return found
+
+
+_REPOS: Final = {
+    "sh204001": 1, "sh204002": 2, "sh204003": 3, "sh204004": 4, "sh204007": 7, "sh204014": 14,
+    "sh204028": 28, "sh204091": 91, "sh204182": 182, "sz131810": 1, "sz131811": 2, "sz131800": 3,
+    "sz131809": 4, "sz131801": 7, "sz131802": 14, "sz131803": 28, "sz131805": 91, "sz131806": 182,
+}  # fmt: skip
+"""The days of the repos that are traded on the exchanges."""
+
+
+def history(world: World, key: str) -> History:
+    """The days of a bond, or of a repo by its rate in percent a year."""
+    if key in _REPOS:
+        days = world.days("CN")
+        rates = money(world, "exchange", "CNY", [days[0], *days], _REPOS[key] / 365)
+        bars = _bars(world, days, np.round(np.array(rates), 3), 5e6 / _REPOS[key])
+    else:
+        bars = bond(world, key[2:]).bars(world)
+    columns = [[bar[n] for bar in bars] for n in range(1, 6)]
+    opened, high, low, close, before = (np.array(column) for column in columns)
+    volume = np.array([bar.volume for bar in bars], dtype=np.int64)
+    days = tuple(bar.day for bar in bars)
+    return History(days, opened, high, low, close, before, volume, np.ones(len(bars)), ())
 
 
 def _places(known: tuple[date, ...], days: Sequence[date]) -> list[int]:

@@ -198,6 +198,10 @@ class World:
 
     def _made(self, key: str) -> History:
         one = self.instrument(key)
+        if one.kind == "bond":
+            from adapters.simulator.world import economy  # it reads the world
+
+            return economy.history(self, key)
         whole = trading_days(one.exchange, LAST)
         if one.kind == "index" and one.members:
             path, sizes = self._basket(one, whole)
