@@ -17,6 +17,8 @@ from adapters.simulator.shapes import (
     Row,
     as_json,
     as_page,
+    asked,
+    bar_days,
     html_table,
     read_day,
 )
@@ -26,7 +28,7 @@ from adapters.simulator.world.economy import (
     figures,
     series,
 )
-from adapters.simulator.world.instruments import LISTED
+from adapters.simulator.world.instruments import CHINA, INDUSTRIES, LISTED
 from adapters.simulator.world.world import World
 
 # --- currencies ----------------------------------------------------------------------------------
@@ -148,6 +150,69 @@ def _spot_product(query: Query, rng: Luck) -> Reply:
         ["主力基差", *(round(spot - main, 2) for spot, _, main in columns)],
     ]
     return as_page(html_table([["-"]]), *(html_table(rows) for rows in (one, two, three)))
+
+
+def _bases(query: Query, rng: Luck) -> Reply:
+    """A page that compares spot prices and main contracts of one day, and half a year's bases."""
+    days = bar_days(rng.world, None, read_day(rng.path[-15:-5]) or rng.world.now, 125)
+    above = ["商品", "现货价格", "主力合约", "主力合约", "主力合约基差", *["180日内主力基差"] * 3]
+    below = [*above[:2], "代码", "价格", above[4], "最高", "最低", "平均"]
+    lines = ["".join(f"<td>{name}</td>" for name in head) for head in (above, below)]
+    for name, code in _GOODS.items():
+        known = _goods(rng.world, code, days)
+        bases = [round(spot - main, 2) for spot, _, main in known]
+        spot, _, main = known[-1]
+        now = html_table([[bases[-1], f"{bases[-1] / spot * 100:.2f}%"]])
+        rest = (max(bases), min(bases), round(sum(bases) / len(bases), 2))
+        cells = (name, spot, f"{code}{_months(days[-1])[1]}", main, now, *rest)
+        lines.append("".join(f"<td>{cell}</td>" for cell in cells))
+    table = "".join(f"<tr>{line}</tr>" for line in lines)
+    return as_page(html_table([["-"]]), f"<table>{table}</table>", html_table([["-"]]))
+
+
+_SECTORS = {
+    "能源": {"原油": "SC"}, "化工": {"PTA": "TA", "甲醇MA": "MA"}, "塑料": {"聚丙烯": "PP"},
+    "纺织": {"棉花": "CF"}, "有色": {"铜": "CU", "铝": "AL", "锌": "ZN"},
+    "钢铁": {"螺纹钢": "RB", "铁矿石": "I"}, "建材": {"玻璃": "FG"},
+    "农副": {"豆一": "A", "豆粕": "M", "豆油": "Y", "棕榈油": "P", "玉米": "C"},
+}  # fmt: skip
+
+
+_MAKERS = {"能源": "石油行业", "有色": "有色金属", "建材": "工程建设", "农副": "农牧饲渔"}
+
+
+def _spot_shares(query: Query, rng: Luck) -> Reply:
+    """A script with the spot prices of the last days by sector, and who makes and uses a good."""
+    days = rng.world.days("CN")[-125:]
+    sectors = list[Row]()
+    for sector, goods in _SECTORS.items():
+        rows = list[Row]()
+        for name, code in goods.items():
+            prices = [spot for spot, _, _ in _goods(rng.world, code, days)]
+            row = {"name": name} | {f"p{n}": price for n, price in enumerate(prices[-6:-1])}
+            row |= {"price": prices[-1], "zdf": round((prices[-1] / prices[0] - 1) * 100, 2)}
+            industry = _MAKERS.get(sector, "化学制品")
+            makers = [{"name": one.name} for one in CHINA if INDUSTRIES[one.code] == industry]
+            rows.append({**row, "scss": makers, "xyyhs": []})
+        sectors.append({"name": sector, "list": rows})
+    data = {"dates": {f"d{n}": str(day) for n, day in enumerate(days[-6:-1])}, "datas": sectors}
+    text = as_json(data).body.decode()
+    script = "/newstatic/js/common/emdataview.js"
+    return as_page(
+        f'<script>pagedata= {text};\n        </script>\n        <script src="{script}"></script>'
+    )
+
+
+def _metals(query: Query, rng: Luck) -> Sequence[Row]:
+    """The gold or silver in the stores of New York's exchange by day, newest first."""
+    number, days = asked(query, "INDICATOR_ID1"), bar_days(rng.world)
+    level = 900.0 if number == "EMI00069026" else 9_000.0
+    tons = rng.world.series(f"store {number}", days, level, 0.004)
+    return [
+        {"REPORT_DATE": f"{day} 00:00:00", "INDICATOR_NAME": "", "INDICATOR_ID1": number}
+        | {"STORAGE_TON": round(ton, 2), "STORAGE_OUNCE": round(round(ton, 2) * 32150.7466, 2)}
+        for day, ton in zip(days, tons, strict=True)
+    ][::-1]
 
 
 def _hogs(query: Query, rng: Luck) -> Reply:
@@ -368,11 +433,71 @@ def _cloth(query: Query, rng: Luck) -> Reply:
     return as_json({"page": 1, "result": rows})
 
 
+# --- registers -----------------------------------------------------------------------------------
+
+
+def _rich(query: Query, rng: Luck) -> Reply:
+    """A page on the richest of a year: each has a twentieth of what a company is worth."""
+    year = 2000 + int(rng.path[-10:-8])
+    ends = [min(date(year - n, 12, 31), rng.world.now) for n in (0, 1)]
+    rows = list[tuple[float, float, str]]()
+    for one in (one for one in LISTED.values() if one.kind == "share" and one.exchange == "US"):
+        now, before = (rng.world.close(one.key, day) * one.shares / 20e9 for day in ends)
+        rows.append((round(now, 1), round(now - before, 1), one.name))
+    rows.sort(reverse=True)
+    head = ["Rank", "Name", "Age", "Citizenship", "Net Worth(bil US$)", "$ Last change"]
+    table: list[Sequence[object]] = [["Billionaires"], [*head, "$ YTD change", "Industry"]]
+    for at, (worth, gain, name) in enumerate(rows, 1):
+        age = 40 + int(50 * rng.world.luck("age", name))
+        owner = f"Founder of {name}"
+        table.append([at, owner, age, "United States", worth, "0.0", gain, "Shares"])
+    return as_page(html_table(table))
+
+
+def _private_funds(query: Query, rng: Luck) -> Reply:
+    """A page of registered private funds; there are two pages."""
+    page, rows = int(query.get("page", "0")), list[Row]()
+    for number in range(20):
+        at = 20 * page + number
+        day = date(2016, 1, 4) + timedelta(37 * at)
+        owner = CHINA[at % len(CHINA)].name
+        rows.append(
+            {"fundName": f"{owner}{at + 1}号私募证券投资基金", "managerName": f"{owner}私募基金"}
+            | {"managerType": "受托管理", "workingState": "正在运作", "mandatorName": "招商银行"}
+            | {"putOnRecordDate": f"{day}", "establishDate": f"{day - timedelta(9)}"}
+        )
+    return as_json({"content": rows, "totalElements": 40, "totalPages": 2})
+
+
+def _penalties(query: Query, rng: Luck) -> Reply:
+    """A page that lists penalties on banks: one."""
+    at = int(query.get("pageIndex", "1"))
+    row = {"docId": 1_100_000 - at, "docSubtitle": "行政处罚信息公开表", "docTitle": "行政处罚"}
+    row |= {"publishDate": str(rng.world.now - timedelta(7 * at)), "docFileUrl": ""}
+    return as_json({"data": {"total": 90, "rows": [row | {"generaltype": "0"}]}})
+
+
+def _penalty(query: Query, rng: Luck) -> Reply:
+    """A penalty as a table of names and values."""
+    number = int(rng.path.partition("=")[2].removesuffix(".json"))
+    at = 1_100_000 - number
+    day = rng.world.now - timedelta(7 * at)
+    bank = f"模拟{at}银行"
+    cells = {"行政处罚决定书文号": f"金罚决字〔{day.year}〕{at}号", "被处罚当事人": f"{bank}支行"}
+    cells |= {"单位名称": bank, "主要负责人": "-", "主要违法违规事实": "贷款管理不到位"}
+    cells |= {"行政处罚依据": "《中华人民共和国银行业监督管理法》第四十六条"}
+    fine = 10 + int(90 * rng.world.luck("fine", number))
+    cells |= {"行政处罚决定": f"罚款{fine}万元", "作出处罚决定的机关名称": "国家金融监督管理总局"}
+    table = html_table([*(cells | {"作出处罚决定的日期": str(day - timedelta(5))}).items()])
+    return as_json({"data": {"docClob": table, "publishDate": str(day)}})
+
+
 _PPI = "www.100ppi.com"
 _DATA = "/dg/website/publicrelease/web/external"
 
 REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
     "RPT_ECONOMY_HOUSE_PRICE": _houses,
+    "RPT_FUTUOPT_GOLDSIL": _metals,
 }
 """The reports of Eastmoney's data centre."""
 
@@ -384,6 +509,8 @@ MACRO: Mapping[tuple[str, str], Payload] = {
     ("cn.investing.com", "/currencies/Service/region"): _regions,
     ("cn.investing.com", "/currencies/Service/currency"): _pairs,
     (_PPI, "/sf/day-*.html"): _spot_day,
+    (_PPI, "/sf2/day-*.html"): _bases,
+    ("data.eastmoney.com", "/ifdata/xhgp.html"): _spot_shares,
     (_PPI, "/sf/792.html"): _spot_index,
     **{(_PPI, f"/sf/{9000 + at}.html"): _spot_product for at in range(len(_GOODS))},
     ("xt.yangzhu.vip", "/data/getzhujiahitsdata"): _hogs,
@@ -395,6 +522,10 @@ MACRO: Mapping[tuple[str, str], Payload] = {
     ("data.stats.gov.cn", f"{_DATA}/getDasByDaCatalogId"): _provinces,
     ("data.stats.gov.cn", f"{_DATA}/stream/esData"): _statistics,
     ("data.stats.gov.cn", "/dg/website/page.html"): _empty,
+    ("stats.areppim.com", "/listes/*xwor.htm"): _rich,
+    ("gs.amac.org.cn", "/amac-infodisc/api/pof/fund"): _private_funds,
+    ("www.nfra.gov.cn", "/cbircweb/DocInfo/SelectDocByItemIdAndChild"): _penalties,
+    ("www.nfra.gov.cn", "/cn/static/data/DocInfo/SelectByDocId/*.json"): _penalty,
     ("infogram.com", "/world-container-index-1h17493095xl4zj"): _freight_boxes,
     ("api.idx365.com", "/index/project/34/data"): _fashion,
     ("www.kqindex.cn", "/flzs/table_data"): _cloth,

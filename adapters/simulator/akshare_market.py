@@ -1,7 +1,7 @@
 """Simulated answers of the exchanges, index compilers, Sina, Tencent and Jin10."""
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, timedelta
 from html import escape
 
 from adapters.simulator.shapes import (
@@ -187,6 +187,23 @@ def _tencent_weeks(query: Query, rng: Luck) -> Reply:
 # --- Jin10 ---------------------------------------------------------------------------------------
 
 
+def _reports(query: Query, rng: Luck) -> Reply:
+    """A report on one day: CME bitcoin volumes, or stocks of futures by product."""
+    return (_stocks if query.get("category") == "stock" else _cme_bitcoin)(query, rng)
+
+
+def _stocks(query: Query, rng: Luck) -> Reply:
+    """Shanghai's warehouse stocks on a day and a week before."""
+    last = min(read_day(query.get("date")) or rng.world.now, rng.world.now)
+    days, rows = [last - timedelta(7), last], list[list[object]]()
+    for name, code in (("铜", "CU"), ("铝", "AL"), ("锌", "ZN"), ("螺纹钢", "RB"), ("黄金", "AU")):
+        old, new = (round(n) for n in rng.world.series(f"stock of {code}", days, 24000, 0.01))
+        rows.append([name, old, new, new - old, round((new / old - 1) * 100, 2)])
+    names = ["商品", *map(str, days), "增减", "增减幅度"]
+    data = {"keys": [{"name": name} for name in names], "values": rows}
+    return as_json({"status": 200, "data": data})
+
+
 def _cme_bitcoin(query: Query, rng: Luck) -> Reply:
     """CME bitcoin volumes on one day, with field names separate from the values."""
     names = ["商品", "类型", "电子交易合约", "场内成交合约", "场外成交合约", "成交量", "未平仓合约"]
@@ -230,6 +247,6 @@ MARKET: Mapping[tuple[str, str], Payload] = {
     ("stock.finance.sina.com.cn", _OPTIONS): _option_months,
     ("proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get"): _tencent,
     ("web.ifzq.gtimg.cn", "/other/klineweb/klineWeb/weekTrends"): _tencent_weeks,
-    ("datacenter-api.jin10.com", "/reports/list"): _cme_bitcoin,
+    ("datacenter-api.jin10.com", "/reports/list"): _reports,
     ("datacenter-api.jin10.com", "/sentiment/datas"): _sentiment,
 }
