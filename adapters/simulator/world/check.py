@@ -361,8 +361,8 @@ def _later(world: World) -> Found:
 
 
 _IDENTITIES: tuple[Callable[[World], Found], ...] = (
-    *(_ordered, _adjusted, _limited, _ranges, _weeks, _indices, _funds, _worth, _sources, _rates),
-    *(_exchange, _curves, _bonds, _convertibles, _released, _days, _later),
+    *(_ordered, _adjusted, _exchange, _curves, _bonds, _convertibles, _released),
+    *(_limited, _ranges, _weeks, _indices, _funds, _worth, _sources, _rates, _days, _later),
 )
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from adapters.simulator.world.calendar import FIRST, Exchange, between, trading_days
 from adapters.simulator.world.instruments import CHINA
-from adapters.simulator.world.world import LAST, Bar, Floats, History, World
+from adapters.simulator.world.world import ANCHOR, LAST, Bar, Floats, History, World
 
 # --- curves and money rates ----------------------------------------------------------------------
 
@@ -374,9 +374,10 @@ def _convertible(world: World, code: str) -> Bond:
 
 
 class Series(NamedTuple):
-    """A figure by `months`: an index or amount that grows by `growth` percent a year, or a level
-    without growth; `spread` is the size of a month's surprise in percent, or of the level's walk.
-    China releases it `lag` days after the period, other countries a few days later.
+    """A figure of every so many `months`: an index or amount that grows by `growth` percent a year
+    from its `level` at the end of 2023, or a level without growth. `spread` is the size of a
+    period's surprise in percent, or that of the level's moves. China releases it `lag` days after
+    the period, other countries a few days later.
     """
 
     name: str
@@ -493,7 +494,7 @@ def figures(world: World, country: str, name: str, where: str = "") -> list[Figu
     walk = np.array(moves[: len(ends)])
     if what.growth:
         steps = what.growth * what.months / 1200 + what.spread * walk / 100
-        anchor = len([end for end in ends if end.year < 2024])
+        anchor = len([end for end in ends if end.year < ANCHOR.year]) - 1
         path = np.cumsum(steps)
         scale = 1.0 + (0.6 * world.luck(key) - 0.3 if where and what.unit != "指数" else 0.0)
         values = what.level * scale * np.exp(path - path[anchor])
