@@ -94,6 +94,7 @@ def _margin_szse(query: Query, rng: Luck) -> Reply:
 def _bond_workbook(query: Query, rng: Luck) -> Reply:
     """Shanghai bonds by kind on one day, held or dealt, as an old Excel file."""
     held, day = "ZQXQ" in query.get("sqlId", ""), query.get("TRADE_DATE", str(rng.world.now))
+    rng = rng.about("bonds of Shanghai", day)
     dealt = ["当日成交笔数", "当日成交金额", "当年成交笔数", "当年成交金额"]
     names = ["托管只数", "托管市值(亿元)", "托管面值(亿元)"] if held else dealt
     rows = list[list[str | float]]()

@@ -411,6 +411,7 @@ _EVERYWHERE: Final = {
     "exports": Series("出口", "亿", 1, 9, 2_000.0, 3.0, 1.5),
     "imports": Series("进口", "亿", 1, 9, 1_900.0, 3.0, 1.5),
     "confidence": Series("消费者信心指数", "", 1, 3, 95.0, 0.0, 4.0),
+    "policy": Series("政策利率", "%", 1, 0, 0.0, 0.0, 0.25),
 }
 _CHINA: Final = {
     "GDP": Series("国内生产总值", "亿元", 3, 17, 310_000.0, 4.9, 0.4),
@@ -418,6 +419,7 @@ _CHINA: Final = {
     "PPI": Series("工业生产者出厂价格指数", "指数", 1, 9, 100.0, 0.3, 0.45),
     "retail": Series("社会消费品零售总额", "亿元", 1, 16, 39_000.0, 4.0, 0.5),
     "production": Series("规模以上工业增加值", "指数", 1, 16, 100.0, 5.2, 0.4),
+    "policy": Series("一年期LPR", "%", 1, 0, 1.5, 0.0, 0.05),
     "M0": Series("流通中货币", "亿元", 1, 12, 113_000.0, 9.0, 0.6),
     "M1": Series("货币", "亿元", 1, 12, 680_000.0, 4.0, 0.5),
     "M2": Series("货币和准货币", "亿元", 1, 12, 2_920_000.0, 7.5, 0.3),
@@ -492,7 +494,10 @@ def figures(world: World, country: str, name: str, where: str = "") -> list[Figu
         moved = 0.6 * moved + 0.8 * one
         moves.append(moved)
     walk = np.array(moves[: len(ends)])
-    if what.growth:
+    if name == "policy":  # the short end of the curve, `level` higher, in steps
+        short = Curve(world, country, ends).short + what.level
+        values = np.round(short / what.spread) * what.spread
+    elif what.growth:
         steps = what.growth * what.months / 1200 + what.spread * walk / 100
         anchor = len([end for end in ends if end.year < ANCHOR.year]) - 1
         path = np.cumsum(steps)
@@ -500,7 +505,9 @@ def figures(world: World, country: str, name: str, where: str = "") -> list[Figu
         values = what.level * scale * np.exp(path - path[anchor])
     else:
         values = what.level + what.spread * walk
-    digits = 1 if what.unit in {"%", ""} else 4 if what.unit == "指数" else 2
+    digits = (
+        2 if name == "policy" else 1 if what.unit in {"%", ""} else 4 if what.unit == "指数" else 2
+    )
     told: list[float] = np.round(values, digits).tolist()
     back = 12 // what.months
     totals = [round(sum(told[at // back * back : at + 1]), 2) for at in range(len(told))]
@@ -541,6 +548,7 @@ _EVENTS: Final = {
     "CPI": "CPI同比 CPI环比", "PPI": "PPI同比", "GDP": "GDP同比", "production": "工业产出同比",
     "retail": "零售销售同比", "unemployment": "失业率", "PMI": "制造业PMI", "exports": "出口同比",
     "imports": "进口同比", "confidence": "消费者信心指数", "M2": "M2同比", "reserves": "外汇储备",
+    "policy": "政策利率",
 }  # fmt: skip
 """What calendars tell of a figure."""
 
