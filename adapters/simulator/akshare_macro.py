@@ -53,7 +53,8 @@ def _scoop(query: Query, rng: Luck) -> Reply:
                 for at, code in enumerate(_UNITS, 1)
             ]
         case "convert":
-            base, to, amount = query["from"].upper(), query["to"].upper(), float(query["amount"])
+            base, to = (query.get(name, "USD").upper() for name in ("from", "to"))
+            amount = float(query.get("amount") or 1)
             stamp = int(datetime.combine(world.now, time(0), UTC).timestamp())
             worth = round(amount * world.rate(base, to), 6)
             found = {"timestamp": stamp, "date": str(world.now), "from": base, "to": to}

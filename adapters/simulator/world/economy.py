@@ -315,7 +315,7 @@ def bond(world: World, code: str) -> Bond:
     """The bond of a code: of a kind by its number, else a convertible one. A code that has no
     number among those issued is a treasury bond.
     """
-    number = int(code)
+    number = int(code) if code.isdecimal() else sum(code.encode())
     for kind, sort in KINDS.items():
         place = number - sort.first
         if place >= 0 and sort.first // 1000 == number // 1000:
@@ -331,7 +331,7 @@ def issued(world: World, kind: str, first: date, last: date) -> list[Bond]:
         every = [bond(world, code) for code in convertibles()]
         return [one for one in every if first <= one.issued <= min(last, world.now)]
     gap = KINDS[kind].gap
-    low = max(0, -((_SINCE - first).days // gap)) if first > _SINCE else 0
+    low = max(0, (first - _SINCE).days // gap - 1)
     high = (min(last, world.now) - _SINCE).days // gap
     every = [_issue(world, kind, n) for n in range(low, high + 1)]
     return [one for one in every if first <= one.issued <= min(last, world.now)]
@@ -389,17 +389,10 @@ class Series(NamedTuple):
     spread: float
 
 
-_COUNTRIES: Final = [
-    "CN中国",
-    "US美国",
-    "EU欧元区",
-    "GB英国",
-    "JP日本",
-    "DE德国",
-    "AU澳大利亚",
-    "CA加拿大",
-]
-COUNTRIES: Final = {text[:2]: text[2:] for text in _COUNTRIES}
+COUNTRIES: Final = {
+    "CN": "中国", "US": "美国", "EU": "欧元区", "GB": "英国", "JP": "日本", "DE": "德国",
+    "AU": "澳大利亚", "CA": "加拿大",
+}  # fmt: skip
 _EVERYWHERE: Final = {
     "CPI": Series("消费者物价指数", "指数", 1, 12, 100.0, 2.2, 0.15),
     "PPI": Series("生产者物价指数", "指数", 1, 13, 100.0, 1.5, 0.4),
@@ -429,8 +422,6 @@ _CHINA: Final = {
     "house": Series("新建商品住宅价格指数", "指数", 1, 16, 100.0, 1.5, 0.35),
     "used": Series("二手住宅价格指数", "指数", 1, 16, 100.0, 0.8, 0.4),
 }
-
-
 _ENDS: Final = tuple(
     date(month // 12, month % 12 + 1, 1) - timedelta(1)
     for month in range(2005 * 12 + 1, (LAST.year + 1) * 12 + 1)
@@ -505,9 +496,7 @@ def figures(world: World, country: str, name: str, where: str = "") -> list[Figu
         values = what.level * scale * np.exp(path - path[anchor])
     else:
         values = what.level + what.spread * walk
-    digits = (
-        2 if name == "policy" else 1 if what.unit in {"%", ""} else 4 if what.unit == "指数" else 2
-    )
+    digits = 2 if name == "policy" else {"%": 1, "": 1, "指数": 4}.get(what.unit, 2)
     told: list[float] = np.round(values, digits).tolist()
     back = 12 // what.months
     totals = [round(sum(told[at // back * back : at + 1]), 2) for at in range(len(told))]
@@ -566,7 +555,7 @@ def events(world: World, first: date, last: date) -> list[Event]:
                 found.append(Event(day, country, "10年期国债收益率", rate, before))
     for country in COUNTRIES:
         for name, titles in _EVENTS.items():
-            if country != "CN" and name not in _EVERYWHERE:
+            if (country != "CN" and name not in _EVERYWHERE) or (country, name) == ("DE", "policy"):
                 continue
             known = figures(world, country, name)
             for past, one in pairwise(known):
