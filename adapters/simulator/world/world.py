@@ -154,8 +154,12 @@ class World:
         made, start = self._walk(name, level, step), SERIES_FIRST.toordinal()
         return [made[day.toordinal() - start] for day in days]
 
+    def noise(self, number: int, *names: object) -> Floats:
+        """So many independent numbers around 0 of unit size, with heavy tails."""
+        return self._shocks(number, "noise", *names)
+
     def _worth(self, currency: str, day: date | None) -> float:
-        currency = "CNY" if currency == "CNH" else currency
+        currency = {"CNH": "CNY", "USDT": "USD", "USDC": "USD"}.get(currency, currency)
         if f"fx:{currency}" not in LISTED and f"coin:{currency}" in LISTED:
             return self.close(f"coin:{currency}", day)
         return self.close(f"fx:{currency}", day)
@@ -194,6 +198,10 @@ class World:
 
     def _made(self, key: str) -> History:
         one = self.instrument(key)
+        if one.kind == "bond":
+            from adapters.simulator.world import economy  # it reads the world
+
+            return economy.history(self, key)
         whole = trading_days(one.exchange, LAST)
         if one.kind == "index" and one.members:
             path, sizes = self._basket(one, whole)
