@@ -38,7 +38,7 @@ class LabelledCall(TaskModel):
 
 class Task(TaskModel):
     """One question for an agent. `source_dataset` names the set that the suite took it from;
-    `difficulty` is by the suite's own scale.
+    `difficulty` is by the suite's own scale, and `details` is what the suite keeps besides.
     """
 
     id: str
@@ -48,6 +48,7 @@ class Task(TaskModel):
     answer: str = ""
     source_dataset: str = ""
     difficulty: str = ""
+    details: dict[str, Any] = {}
 
     @property
     def labelled_arguments(self) -> list[dict[str, Any] | None]:

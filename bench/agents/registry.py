@@ -26,6 +26,7 @@ from manifests.common.problem import first_problem
 
 AGENTS: Mapping[str, str] = {
     "scripted": "bench.agents.scripted:SCRIPTED",
+    "solver": "bench.agents.solver:SOLVER",
     "replay": "bench.agents.replay:REPLAY",
     "llm": "bench.agents.llm:LLM",
     "fatr": "bench.agents.fatr:FATR",

@@ -12,6 +12,7 @@ from bench.record import EpisodeRecord
 from bench.suites.finova.suite import Finova
 from bench.suites.fintoolbench.suite import FinToolBench, LabelledTasks
 from bench.suites.fintrace.suite import FinTrace
+from bench.suites.generated.suite import Generated
 from bench.suites.investorbench.suite import InvestorBench
 from bench.suites.suite import NOT_METRICS, SHARED_MEASURES, Suite, SuiteError
 from manifests.common.nearest import did_you_mean
@@ -32,6 +33,7 @@ SUITES: Mapping[str, type[Suite]] = {
     "fintrace": FinTrace,
     "fintrace-sample": FinTrace,
     "investorbench": InvestorBench,
+    "generated": Generated,
 }
 
 

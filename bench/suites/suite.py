@@ -55,8 +55,8 @@ class _Tasks(TaskModel):
     tasks: tuple[Task, ...]
 
 
-_NO_DIFFICULTY = {"tasks": {"__all__": {"difficulty"}}}
-"""Left out of the digest of tasks without one, whose digests are older than this field."""
+_LATER_FIELDS = ("difficulty", "details")
+"""Fields of tasks that are left out of the digest if no task has any: it is older than they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,8 +310,9 @@ class Suite(ABC):
     @cached_property
     def digest(self) -> str:
         """16 hex digits: a hash of the suite's name and all its tasks."""
-        unused = None if any(task.difficulty for task in self.tasks) else _NO_DIFFICULTY
-        text = _Tasks(name=self.name, tasks=self.tasks).model_dump_json(exclude=unused)
+        unused = {n for n in _LATER_FIELDS if not any(getattr(task, n) for task in self.tasks)}
+        tasks = _Tasks(name=self.name, tasks=self.tasks)
+        text = tasks.model_dump_json(exclude={"tasks": {"__all__": unused}})
         return blake2b(text.encode(), digest_size=8).hexdigest()
 
     @classmethod

@@ -10,7 +10,7 @@ from functools import lru_cache
 from bench.record import EpisodeRecord, Judgement, ToolVerdict
 from bench.suites.fintoolbench.answer import READ, AnswerKind, answer_kind, chosen, stated
 from bench.suites.fintoolbench.needs import Needs, needs_of
-from bench.suites.fintoolbench.quantity import Quantity, asked_scale, quantities, same
+from bench.suites.quantity import Quantity, asked_scale, quantities, same
 from manifests import Catalog, Manifest
 
 _LIVE = frozenset({"realtime", "daily"})

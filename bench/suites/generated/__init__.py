@@ -1,0 +1,1 @@
+"""Tasks without end over the simulated market: questions made of programs, with proved answers."""

@@ -1,0 +1,179 @@
+"""The suite of generated tasks: it needs no judge, since each answer is proved."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from adapters.simulator.world.world import VERSION
+from bench.metrics.means import Measured
+from bench.record import Ending, EpisodeRecord, ToolCallRecord, is_infrastructure
+from bench.suites.files import read_tasks
+from bench.suites.generated.answer import Answer
+from bench.suites.suite import Measure, Metric, Suite, given
+from bench.suites.traces import to_public
+from bench.task import LabelledCall, Task
+
+TASKS = "tasks.jsonl"
+"""The file of tasks in a folder that also holds their snapshot."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Call(_Strict):
+    tool: str
+    arguments: dict[str, Any]
+
+
+class WorldOf(_Strict):
+    """The world about which a task asks."""
+
+    seed: int
+    now: str
+    version: int
+
+
+class Line(_Strict):
+    """A line of a file of tasks, as `finbench tasks make` writes it. `calls` are those of the
+    oracle, and `tools` are those that an agent is offered.
+    """
+
+    id: str = Field(min_length=1)
+    question: str = Field(min_length=1)
+    language: str
+    difficulty: int
+    template: str
+    answer: Answer
+    program: str
+    calls: tuple[_Call, ...]
+    tools: tuple[str, ...]
+    world: WorldOf
+
+
+def read_line(text: bytes, _number: int) -> Task:
+    """Raises `ValidationError`, and `ValueError` for a task about another version of the world."""
+    line = Line.model_validate_json(text)
+    if line.world.version != VERSION:
+        told = f"version {line.world.version} of the simulated world, this is {VERSION}"
+        raise ValueError(f"world: the task is about {told}; make the tasks anew")
+    return Task(
+        id=line.id,
+        category=line.template,
+        question=line.question,
+        tools=tuple(LabelledCall(name=one.tool, arguments=one.arguments) for one in line.calls),
+        answer=line.answer.model_dump_json(exclude_defaults=True),
+        source_dataset=line.language,
+        difficulty=str(line.difficulty),
+        details={
+            "program": line.program,
+            "offered": list(line.tools),
+            "world": line.world.model_dump(),
+        },
+    )
+
+
+def tasks_file(dataset: Path) -> Path:
+    """The file of tasks that a path names: itself, or the one in a folder."""
+    return dataset / TASKS if dataset.is_dir() else dataset
+
+
+class Generated(Suite):
+    """Questions about the simulated market, made by programs."""
+
+    title = "Generated tasks"
+    metrics = (
+        Metric(
+            "Accuracy",
+            "the answer is the one that the world proves, within its tolerance",
+            source="docs/suites.md",
+            in_line=True,
+        ),
+        Metric(
+            "StepCredit",
+            "values on the way to the answer that stand in what the agent read",
+            source="docs/suites.md",
+            label="Step credit",
+        ),
+        Metric(
+            "Efficiency",
+            "calls of the oracle, of those made; at most 1",
+            source="docs/suites.md",
+            in_line=True,
+        ),
+        Metric(
+            "AboveChance",
+            "accuracy above that of a blind guess, as a share of what is left above it",
+            source="docs/suites.md",
+            label="Above chance",
+            low=-1,
+        ),
+    )
+    measures = (
+        Measure("Accuracy", test=True, net=True),
+        Measure("StepCredit"),
+        Measure("Efficiency"),
+    )
+    groups: ClassVar[Mapping[str, str]] = {
+        "difficulty": "Difficulty",
+        "source_dataset": "Language",
+        "category": "Template",
+    }
+    tabled = "difficulty"
+    limits: ClassVar[Mapping[str, float]] = {"rounds": 30}
+    exports: ClassVar = {"fintoolbench": to_public}
+
+    @classmethod
+    def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
+        return read_tasks(tasks_file(given(name, dataset, "file of tasks")), read_line)
+
+    @classmethod
+    def offered(cls, task: Task) -> Sequence[str]:
+        return list(task.details["offered"])
+
+    @property
+    def gateway_settings(self) -> Mapping[str, Any]:
+        """The world of the tasks."""
+        return simulated(self.tasks[0])
+
+    @classmethod
+    def measured(cls, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> Measured:
+        if not record.ground_truth:
+            return Measured(False, {}, is_judged=False)
+        answer = Answer.model_validate_json(record.ground_truth)
+        is_right = record.error is None and answer.is_stated(record.execution_result)
+        calls = record.agent_calls
+        texts = [str(call.observed or call.output) for call in calls if call.ok]
+        needed = len(record.labelled_tools)
+        failed = [call for call in last_round if not call.ok]
+        infrastructure = not is_right and (
+            record.ending == Ending.MODEL_ERROR or is_infrastructure(failed)
+        )
+        figures = {
+            "Accuracy": float(is_right),
+            "StepCredit": answer.steps_seen(texts),
+            "Efficiency": min(needed / len(calls), 1.0) if calls else 0.0,
+            "AboveChance": (is_right - answer.chance) / (1 - answer.chance),
+        }
+        return Measured(is_right, figures, infrastructure)
+
+    @classmethod
+    def kind_of(cls, record: EpisodeRecord) -> str:
+        return Answer.model_validate_json(record.ground_truth).asked if record.ground_truth else ""
+
+    @classmethod
+    def summary(cls, metrics: Mapping[str, Any]) -> str:
+        return (
+            f"{metrics['episodes']} episodes: {metrics['passed']} right, "
+            f"{metrics['failed_by_infrastructure']} failed by quota, gateway or model alone"
+        )
+
+
+def simulated(task: Task) -> dict[str, Any]:
+    """The settings of a gateway that answers about the world of a task."""
+    world = task.details["world"]
+    now = date.fromisoformat(world["now"])
+    return {"upstream": "simulated", "simulated_seed": world["seed"], "simulated_now": now}
