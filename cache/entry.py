@@ -23,6 +23,9 @@ MAX_VALUES = 2**22
 
 _UPSTREAM = re.compile("[a-z_]{1,32}")
 _DIGEST = re.compile("[0-9a-f]{40}")  # both are copied into envelopes unchanged
+INVENTED = "simulated_invented"
+"""The upstream of an answer that a simulated upstream made from its columns alone."""
+
 LATEST = 1e11
 """The latest Unix time that can be so: in the year 5138."""
 
@@ -64,9 +67,9 @@ class Entry:
 
     `data` of a table is an array with one record a line (`[{..},\\n{..}]`), so that rows can be cut
     without decoding. `recorded_at` is the Unix time at which upstream had answered, `latency_ms`
-    the time that this took; `upstream` is `live` or `simulated`. `digest` (BLAKE2b-160, 40 hex
-    digits) covers data, columns, rows and upstream. If it is not given, it is computed (1 ms a MB).
-    `tool` is the tool that answered.
+    the time that this took; `upstream` is `live`, `simulated`, `INVENTED`, or `recorded`. `digest`
+    (BLAKE2b-160, 40 hex digits) covers data, columns, rows and upstream. If it is not given, it is
+    computed (1 ms a MB). `tool` is the tool that answered.
     """
 
     data: bytes

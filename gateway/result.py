@@ -25,8 +25,9 @@ class Result:
     if a limit left rows of the answer out.
 
     `source` says where the answer (or the upstream's error) came from this time. `upstream`
-    (`live`, `simulated`, or `recorded` for the market's tools) says where it was made, and
-    `snapshot` which snapshot held it, if any. `digest` is a hash of the whole answer, `age_s` its
+    (`live`, `simulated`, `simulated_invented` for a simulated answer that was made from its columns
+    alone, or `recorded` for the market's tools) says where it was made, and `snapshot` which
+    snapshot held it, if any. `digest` is a hash of the whole answer, `age_s` its
     age in seconds and `fresh_s` the age at which it ceases to be fresh. `attempts` is how often the
     upstream was asked this time, and `elapsed_ms` is how long the call took. `data` is the JSON of
     the answer, cut to the caller's rows. `offset` is the number of rows before them in the whole

@@ -6,6 +6,7 @@ from their manifest's columns. Both reach the simulated upstream over HTTP.
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from yarl import URL
 
@@ -55,7 +56,8 @@ class SimulatedAkShare(Adapter):
         url = URL(f"{self._base_url}/tables/{manifest.name}")
         query = {name: str(value) for name, value in arguments.items()}
         reply = await get(self._session, url.with_query(query), {}, timeout_s)
-        return await self._reader.read(manifest.upstream, reply, _answer)
+        answer = await self._reader.read(manifest.upstream, reply, _answer)
+        return replace(answer, invented=True)
 
 
 def _answer(reply: Reply) -> Answer:
