@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import lru_cache
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ from adapters.fault import (
     limits_of,
     seconds_until,
 )
+from adapters.host import LIED
 from adapters.http import Reply, Session, get, open_session
 from adapters.mask import mask_of
 from adapters.normalise import Answer, from_value, masked, read_json
@@ -120,6 +122,8 @@ class RapidApiAdapter(Adapter):
             text = "the answer came, but could not be read in time"
             raise UpstreamFault("unread", text, retryable=True) from None
         if isinstance(outcome, Answer):
+            if self._base_url and (lied := reply.headers.get(LIED)):
+                return replace(outcome, lied=lied)
             return outcome
         words = fit_for_message(outcome.text, secrets)
         raise self._fault(host, key, reply, outcome.status, words)

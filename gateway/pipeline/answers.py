@@ -282,6 +282,7 @@ class Answers:
             latency_ms=round((time.perf_counter() - started) * 1e3, 3),
             upstream=INVENTED if answer.invented else upstream,
             tool=plan.manifest.name,
+            lied=answer.lied,
         )
         entry = make() if len(answer.data) <= AT_ONCE else await to_thread.run_sync(make)
         if call.asked.no_store or plan.is_for_one:
