@@ -3,11 +3,12 @@
 import re
 import sys
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.options import echo_json
+from gateway.cli.options import OutPath, echo_json, failures
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -110,6 +111,21 @@ def check(seeds: int, now: datetime | None, as_json: bool) -> None:
     if as_json:
         echo_json(results)
     sys.exit(0 if all(result["ok"] for result in results) else 1)
+
+
+@world.command()
+@click.argument("out", type=OutPath(dir_okay=False))
+@_seed
+@_now
+@click.option("--force", is_flag=True, help="Replace an existing OUT.")
+def page(out: Path, seed: int, now: datetime | None, force: bool) -> None:
+    """Write a page of HTML to OUT: prices, an index, yields, currencies, and how returns are."""
+    from gateway.cli.world_page import page as page_of
+    from manifests.common.files import output_file
+
+    made = _world(seed, now)
+    with failures(of=out), output_file(out, force=force) as file:
+        file.write(page_of(made).encode())
 
 
 @world.command()
