@@ -108,7 +108,7 @@ class Answers:
         """The upstreams that answers come from: `live`, `simulated`, or `live and simulated`."""
         made = set() if self._settings.mode == "offline" else {str(self._settings.upstream)}
         if self._snapshot is not None:
-            made |= {name.partition("_")[0] for name in self._snapshot.summary.upstreams}
+            made.update(self._snapshot.summary.made_by)
         return " and ".join(sorted(made))
 
     @property
