@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from adapters.simulator import FUNCTIONS, Lie
 from gateway import Gateway, GatewaySettings
 from gateway.result import Result
+from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
 from tests.support.commands import finbench, finport
@@ -63,7 +65,7 @@ async def test_a_lie_changes_the_answer_and_is_declared_to_the_trace_alone(
     assert (again.source, kept.source) == ("cached", "cached")
     assert kept.data == lie.data != true.data
     told = (lie.to_json(), *lie.to_texts(), lie.to_line())
-    assert not [text for text in told if kind.encode() in text or b"lie" in text]
+    assert not [text for text in told if kind.encode() in text or b"lied" in text]
     assert [call.get("lied") for call in lines_of(tmp_path / "calls.jsonl")] == [None, *[kind] * 3]
     before, after = rows_of(true), rows_of(lie)
     match kind:
@@ -86,6 +88,26 @@ async def test_a_lie_changes_the_answer_and_is_declared_to_the_trace_alone(
             off = after[0]["close"] / before[0]["close"] - 1
             assert 0.004 < abs(off) < 0.051
             assert after[-1]["close"] / before[-1]["close"] - 1 == pytest.approx(off, abs=1e-3)
+
+
+async def test_no_door_of_the_gateway_tells_of_a_lie(tmp_path: Path) -> None:
+    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path, simulated_lies=1.0)
+    name, arguments = CHART
+    call = {"name": "call_tool", "arguments": {"name": name, "arguments": arguments}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    told = []
+    async with (
+        Gateway.open(settings) as gateway,
+        http.serve(gateway) as url,
+        aiohttp.ClientSession() as client,
+    ):
+        for path, body in ((f"/v1/tools/{name}", arguments), ("/mcp", asked)):
+            async with client.post(url + path, json=body) as response:
+                told.append(f"{response.headers} {await response.text()}")
+        assert (await gateway.call(*CHART)).lied
+    assert all("AAPL" in text.upper() for text in told)
+    words = ("lied", "finport-lie", *Lie)
+    assert [word for text in told for word in words if word in text.lower()] == []
 
 
 async def test_what_is_asked_decides_who_lies_and_not_the_order(
@@ -123,7 +145,7 @@ def test_lies_of_a_run_are_counted_and_recorded() -> None:
         lied = [call["lied"] for call in lines_of(f"{folder}/calls.jsonl") if call["lied"]]
         counted = json.loads(Path(folder, "metrics.json").read_text())["traffic"]["lies"]
         assert sum(counted.values()) == len(lied) > 20
-        assert "lie" not in Path(folder, "episodes.jsonl").read_text()
+        assert "lied" not in Path(folder, "episodes.jsonl").read_text()
     assert json.loads(Path("recorded/run.json").read_text())["simulated_lies"] == 1.0
 
 
