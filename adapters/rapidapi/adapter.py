@@ -45,6 +45,7 @@ MARGIN_S = 0.02
 _DOT_SEGMENT = re.compile(r"/(\.|%2e){1,2}(/|$)", re.IGNORECASE)
 _BAD_KEY = re.compile(r"(invalid|missing) api.?key|api.?key .{0,20}invalid", re.IGNORECASE)
 _NOT_SUBSCRIBED = re.compile("not subscribed", re.IGNORECASE)
+_LIE = re.compile("[a-z_]{1,32}")
 _QUOTA = re.compile(r"\b(monthly|daily|hourly) quota\b", re.IGNORECASE)
 
 
@@ -122,7 +123,7 @@ class RapidApiAdapter(Adapter):
             text = "the answer came, but could not be read in time"
             raise UpstreamFault("unread", text, retryable=True) from None
         if isinstance(outcome, Answer):
-            if self._base_url and (lied := reply.headers.get(LIED)):
+            if self._base_url and _LIE.fullmatch(lied := reply.headers.get(LIED, "")):
                 return replace(outcome, lied=lied)
             return outcome
         words = fit_for_message(outcome.text, secrets)

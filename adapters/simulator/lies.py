@@ -70,7 +70,7 @@ class _Content:
     def __init__(self, value: Any) -> None:
         self.owners: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         self._places: defaultdict[str, list[_Place]] = defaultdict(list)
-        self._tables: defaultdict[int, list[list[Any]]] = defaultdict(list)
+        self._tables: defaultdict[int, list[Any]] = defaultdict(list)
         self._walk(value, "", in_list=False)
         tables = map(_Table, self._tables.values())
         self.table = max(tables, key=lambda one: len(one) * len(one.keys), default=None)
@@ -78,14 +78,18 @@ class _Content:
 
     def _walk(self, value: Any, name: str, *, in_list: bool) -> None:
         if isinstance(value, dict):
+            if len(value) > 1 and all(map(_day, value)) and {*map(type, value.values())} == {dict}:
+                self._tables[id(value)].append(value)
             for key, inside in value.items():
                 self.owners[key].append(value)
                 self._look(value, key, inside, key)
         elif isinstance(value, list):
             if len(value) > 1 and not in_list:
-                of_rows = isinstance(value[0], dict | list)
-                # Lists of one length are the columns of one table.
-                self._tables[id(value) if of_rows else -len(value)].append(value)
+                kinds = {type(inside) for inside in value}
+                if kinds in ({dict}, {list}):
+                    self._tables[id(value)].append(value)
+                elif not kinds & {dict, list}:  # lists of one length are columns of one table
+                    self._tables[-len(value)].append(value)
             for at, inside in enumerate(value):
                 self._look(value, at, inside, f"{name}.{at}" if in_list else name)
 
@@ -97,11 +101,12 @@ class _Content:
 
 
 class _Table:
-    """Rows: objects or lists in one list, or the places of several lists of one length."""
+    """Rows: objects or lists in one list, objects by day, or places of lists of one length."""
 
-    def __init__(self, lists: list[list[Any]]) -> None:
+    def __init__(self, lists: list[Any]) -> None:
         self._lists = lists
-        first = lists[0][0]
+        self._rows = [*lists[0].values()] if isinstance(lists[0], dict) else lists[0]
+        first = self._rows[0]
         self._has_rows = isinstance(first, dict | list)
         self.keys: Sequence[Any] = (
             list(first)
@@ -110,22 +115,27 @@ class _Table:
         )
 
     def __len__(self) -> int:
-        return len(self._lists[0])
+        return len(self._rows)
 
     def column(self, key: Any) -> list[_Place]:
         """The places of a column; empty if a row lacks it."""
         if not self._has_rows:
             return [(self._lists[key], row) for row in range(len(self))]
-        rows = self._lists[0]
-        whole = all(key in row if isinstance(row, dict) else key < len(row) for row in rows)
-        return [(row, key) for row in rows] if whole else []
+        whole = all(key in row if isinstance(row, dict) else key < len(row) for row in self._rows)
+        return [(row, key) for row in self._rows] if whole else []
 
-    def drop(self, rows: Sequence[int]) -> None:
+    def drop(self, rows: set[int]) -> None:
         for one in self._lists:
+            if isinstance(one, dict):
+                for day in [day for row, day in enumerate(one) if row in rows]:
+                    del one[day]
+                continue
             one[:] = [value for row, value in enumerate(one) if row not in rows]
 
     def days(self) -> list[str]:
         """The day of each row, by the first column that has days; empty if none has."""
+        if isinstance(self._lists[0], dict):
+            return [day for day in map(_day, self._lists[0]) if day is not None]
         for key in self.keys:
             values = [inside[at] for inside, at in self.column(key)]
             days = [day for day in map(_day, values) if day is not None]
@@ -190,7 +200,7 @@ def _stale_day(content: _Content, luck: random.Random) -> bool:
                     changed = changed or place[at] != inside[key]
                     place[at] = inside[key]
     if not changed:
-        table.drop(rows)
+        table.drop({*rows})
     return True
 
 
@@ -212,7 +222,7 @@ def _rows_missing(content: _Content, luck: random.Random) -> bool:
     if table is None or len(table) < 4:
         return False
     count = max(round(len(table) * luck.uniform(0.1, 0.4)), 1)
-    table.drop(luck.sample(range(1, len(table) - 1), count))
+    table.drop({*luck.sample(range(1, len(table) - 1), count)})
     return True
 
 

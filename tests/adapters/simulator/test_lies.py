@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from adapters.simulator import FUNCTIONS, Lie
+from adapters.simulator import FUNCTIONS, Lie, Lies
 from gateway import Gateway, GatewaySettings
 from gateway.result import Result
 from gateway.server import http
@@ -19,11 +22,53 @@ from tests.support.gateways import HIST
 from tests.support.installed import NEEDS_AKSHARE
 from tests.support.runs import lines_of
 
-pytestmark = pytest.mark.anyio
-
 Call = tuple[str, Mapping[str, Any]]
 CHART: Call = ("market_get_chart", {"interval": "m6", "is_id": "aapl:us"})
 COINS: list[Call] = [("get_coin", {"uuid": f"Qwsogvtv82F{n}"}) for n in range(40)]
+
+
+DAYS = [f"2026-06-{day:02}" for day in range(1, 11)]
+CLOSES = [10.5 + n for n in range(10)]
+TIMES = [1_780_000_000 + 86_400 * n for n in range(10)]
+FORMS: dict[str, Any] = {
+    "records": [{"date": d, "close": c} for d, c in zip(DAYS, CLOSES, strict=True)],
+    "records by day": {"days": {d: {"close": str(c)} for d, c in zip(DAYS, CLOSES, strict=True)}},
+    "lists of columns": {"at": TIMES, "quote": [{"close": CLOSES, "volume": [*range(90, 100)]}]},
+    "lists of cells": {"bars": [[t * 1_000, c] for t, c in zip(TIMES, CLOSES, strict=True)]},
+}
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(-1e15, 1e15)
+    | st.text(max_size=3),
+    lambda inside: (
+        st.lists(inside, max_size=4)
+        | st.dictionaries(st.sampled_from(["date", "close", "2026-06-01", "2026-06-02"]), inside)
+    ),
+    max_leaves=20,
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_of_a_table_can_lie_in_each_way(form: str) -> None:
+    for kind in Lie:
+        value = deepcopy(FORMS[form])
+        told = Lies(1.0, [kind]).tell(value, "host")
+        assert (told, value == FORMS[form]) == (
+            (kind, False)
+            if (kind, form) != (Lie.COLUMN_RENAMED, "lists of cells")
+            else (None, True)
+        )
+
+
+@given(JSON, st.sampled_from(Lie))
+def test_any_answer_lies_or_is_left_alone(value: Any, kind: Lie) -> None:
+    before, again = json.dumps(value), deepcopy(value)
+    told = Lies(1.0, [kind]).tell(value, "host")
+    assert (told is None) == (json.dumps(value) == before)
+    assert Lies(1.0, [kind]).tell(again, "host") == told
+    assert json.dumps(again) == json.dumps(value)
 
 
 async def answers(folder: Path, calls: list[Call], rate: float = 1.0, *kinds: str) -> list[Result]:
@@ -53,6 +98,7 @@ def rows_of(result: Result) -> list[dict[str, Any]]:
     raise AssertionError("no table")
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("kind", Lie)
 async def test_a_lie_changes_the_answer_and_is_declared_to_the_trace_alone(
     kind: Lie, tmp_path: Path
@@ -90,6 +136,7 @@ async def test_a_lie_changes_the_answer_and_is_declared_to_the_trace_alone(
             assert after[-1]["close"] / before[-1]["close"] - 1 == pytest.approx(off, abs=1e-3)
 
 
+@pytest.mark.anyio
 async def test_no_door_of_the_gateway_tells_of_a_lie(tmp_path: Path) -> None:
     settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path, simulated_lies=1.0)
     name, arguments = CHART
@@ -110,6 +157,7 @@ async def test_no_door_of_the_gateway_tells_of_a_lie(tmp_path: Path) -> None:
     assert [word for text in told for word in words if word in text.lower()] == []
 
 
+@pytest.mark.anyio
 async def test_what_is_asked_decides_who_lies_and_not_the_order(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -121,6 +169,7 @@ async def test_what_is_asked_decides_who_lies_and_not_the_order(
     assert len({*lied}) > 1
 
 
+@pytest.mark.anyio
 @NEEDS_AKSHARE
 async def test_akshare_lies_too_but_not_where_nothing_is_true(
     tmp_path: Path, catalog: Catalog
