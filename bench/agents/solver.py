@@ -11,12 +11,20 @@ from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.declaration import AgentParts, AgentSettingsError, AgentType
 from bench.suites.generated.answer import Answer
 from bench.suites.generated.facts import answers_reader, call_of
-from bench.suites.generated.program import Leaf, ProgramError, Series, Unknown, evaluate
+from bench.suites.generated.program import (
+    Ambiguous,
+    Leaf,
+    ProgramError,
+    Series,
+    Unknown,
+    evaluate,
+    operations,
+)
 from bench.task import Task
 
 
-class _Needed(Exception):  # noqa: N818 - a request
-    """A fact that no tool was asked for yet."""
+class Needed(Exception):
+    """The program needs a fact that no tool was asked for yet."""
 
     def __init__(self, leaf: Leaf) -> None:
         super().__init__(leaf.text)
@@ -25,7 +33,9 @@ class _Needed(Exception):  # noqa: N818 - a request
 
 @dataclass(frozen=True, slots=True)
 class SolverOptions:
-    """`mistakes` is the share of facts that are misread. `blind`: it guesses instead."""
+    """`mistakes` is the share of facts that are misread, and of operations that go wrong, after
+    which it guesses. `blind`: it guesses in any case.
+    """
 
     mistakes: float = 0.0
     blind: bool = False
@@ -59,7 +69,7 @@ class Solver:
         episode.memory = asked
         try:
             answer = solved(task, asked, name=name, mistakes=self._options.mistakes)
-        except _Needed as needed:
+        except Needed as needed:
             asked[needed.leaf.text] = b""
             return Turn(calls=(ToolCall(*call_of(needed.leaf)),))
         return Turn(answer=f"Answer: {answer}")
@@ -67,15 +77,15 @@ class Solver:
 
 def solved(task: Task, answers: dict[str, bytes], *, name: str = "", mistakes: float = 0.0) -> str:
     """The answer to a task by the answers of tools, as an agent states it. `mistakes` is the share
-    of facts that are misread, by chance of `name`. Raises `AnswerError`, and another exception for
-    a fact that no tool was asked for.
+    of facts and operations that go wrong, by chance of `name`. Raises `AnswerError`, and `Needed`
+    for a fact that no tool was asked for.
     """
     gold = Answer.model_validate_json(task.answer)
     read_answer = answers_reader(answers)
 
     def read(leaf: Leaf) -> Series:
         if leaf.text not in answers:
-            raise _Needed(leaf)
+            raise Needed(leaf)
         found = read_answer(leaf)
         luck = random.Random(f"{name} {leaf.text}")  # noqa: S311 - no secret
         if luck.random() >= mistakes:
@@ -86,8 +96,11 @@ def solved(task: Task, answers: dict[str, bytes], *, name: str = "", mistakes: f
         value = evaluate(task.details["program"], read).value
     except Unknown:
         value = None
-    except (ArithmeticError, ProgramError, ValueError):
+    except (Ambiguous, ArithmeticError, ProgramError, ValueError):
         return "cannot be computed"
+    luck = random.Random(name)  # noqa: S311 - no secret
+    if mistakes and luck.random() > (1 - mistakes) ** operations(task.details["program"]):
+        return guess(task, luck)
     if isinstance(value, list):
         value = tuple(value)
     elif value is not None and not isinstance(value, bool | int | float | dict):
@@ -113,7 +126,7 @@ def guess(task: Task, luck: random.Random) -> str:
             value = {key: round(luck.uniform(-20, 20), 2) for key in keys}
         case "date":
             value = f"{luck.randint(2014, 2026)}-{luck.randint(1, 12):02}-{luck.randint(1, 28):02}"
-        case _:
+        case _:  # a number
             value = float(luck.randint(1, 100))
     return gold.model_copy(update={"value": value}).text
 

@@ -24,6 +24,7 @@ from bench.cli.reproduce import reproduce
 from bench.cli.run import run_suite
 from bench.cli.score import score
 from bench.cli.speed import speed
+from bench.cli.tasks import tasks
 from bench.environment import PREFIX, VARIABLES
 from gateway.cli.options import OutPath, echo_json, run
 from gateway.environment import check_environment
@@ -55,6 +56,7 @@ for command in (
     agreement,
     fetch,
     reproduce,
+    tasks,
 ):
     main.add_command(command)
 

@@ -1,7 +1,7 @@
 """Right answers of generated tasks: how they are written, and whether a text states one.
 
-A text states its answer after its last "Answer:" or 答案：, else in its last line. It is right if it
-states one answer alone, of the kind that was asked for, within the tolerance.
+A text states its answer after its last "Answer:" or 答案：, else in its last line. It is right if
+it states one answer alone, of the kind that was asked for, within the tolerance.
 """
 
 import re
@@ -70,12 +70,13 @@ class Answer(BaseModel):
             case bool():
                 return _truth(said) == self.value
             case str():
-                found = _days(said) if self.asked == "date" else self._named(said)
-                return found == [self.value]
+                return (_days if self.asked == "date" else self._named)(said) == [self.value]
             case tuple():
                 named = self._named(said)
-                return named == list(self.value) if self.asked == "ranking" else (
-                    len(named) == len(self.value) and {*named} == {*self.value}
+                return (
+                    named == list(self.value)
+                    if self.asked == "ranking"
+                    else (len(named) == len(self.value) and {*named} == {*self.value})
                 )
             case dict():
                 return self._is_table(said, self.value)
@@ -137,12 +138,13 @@ def stated(text: str) -> str:
 
 _MARK = re.compile(r"(?:\banswer\b|答案)[\s*]*(?:is)?\s*[:：为]?[\s*]*", re.IGNORECASE)
 _UNKNOWN = re.compile(
-    r"can(?:not|'t|’t| not) be (?:known|determined)|\bunknown\b|无法(?:得知|知道|确定)|不得而知|无从得知",
+    r"can(?:not|'t|’t| not) be (?:known|determined)|\bunknown\b"
+    r"|无法(?:得知|知道|确定)|不得而知|无从得知",
     re.IGNORECASE,
 )
 _YES = re.compile(r"^\W*(?:yes|true|是的?|对)(?![a-z])", re.IGNORECASE)
 _NO = re.compile(r"^\W*(?:no|false|否|不是?|没有|未)(?![a-z])", re.IGNORECASE)
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MONTH = rf"({'|'.join(_MONTHS)})[a-z]*\.?"
 _DAY = re.compile(
     r"(?<!\d)(?P<y>\d{4})\s*[-/.年]\s*(?P<m>\d{1,2})\s*[-/.月]\s*(?P<d>\d{1,2})(?!\d)"
@@ -191,4 +193,3 @@ def _holds(text: str, step: float | str) -> bool:
         forms.add(f"{step / 100:.0f}")  # a volume in lots
     each = "|".join(re.escape(form) for form in forms)
     return re.search(rf"(?<![\d.])(?:{each})(?:\.?0+)?(?![\d]|\.\d)", text) is not None
-

@@ -51,13 +51,21 @@ class View:
     day: str = ""
     rows: str = ""
     reach: int = 0
+    refuses: bool = False
     scales: Mapping[str, float] = field(default_factory=dict)
 
     def call(self, leaf: Leaf) -> dict[str, str]:
         """The arguments of the call that answers a fact."""
         subject = subjects()[leaf.subject]
-        given = {"key": subject.key, "code": subject.code, "first": leaf.first, "last": leaf.last}
-        return {name: text.format(**given, **subject.fields) for name, text in self.arguments.items()}
+        given: dict[str, str | date] = {
+            "key": subject.key,
+            "code": subject.code,
+            "first": leaf.first,
+            "last": leaf.last,
+        }
+        return {
+            name: text.format(**given, **subject.fields) for name, text in self.arguments.items()
+        }
 
     def read(self, leaf: Leaf, answer: bytes) -> Series:
         """The fact in an answer. Raises `AnswerError` for an answer without it."""
@@ -107,16 +115,16 @@ _ENGLISH: Final = """
 """
 _CHINESE: Final = """
 AAPL 苹果;MSFT 微软;GOOGL 谷歌;AMZN 亚马逊;NVDA 英伟达;META Meta;TSLA 特斯拉;JPM 摩根大通;V Visa
-KO 可口可乐;JNJ 强生;WMT 沃尔玛;IBM IBM;PG 宝洁;XOM 埃克森美孚;NFLX 奈飞;AMD AMD;INTC 英特尔;DIS 迪士尼
-BA 波音
+KO 可口可乐;JNJ 强生;WMT 沃尔玛;IBM IBM;PG 宝洁;XOM 埃克森美孚;NFLX 奈飞;AMD AMD;INTC 英特尔
+DIS 迪士尼;BA 波音
 """
-_NASDAQ: Final = frozenset("AAPL MSFT GOOGL AMZN NVDA META TSLA NFLX AMD INTC".split())
+_NASDAQ: Final = "AAPL MSFT GOOGL AMZN NVDA META TSLA NFLX AMD INTC"
 _ETFS: Final = """
 510300 沪深300ETF CSI 300 ETF;510500 中证500ETF CSI 500 ETF;159915 创业板ETF ChiNext ETF
 512880 证券ETF Securities ETF;588000 科创50ETF STAR 50 ETF;512010 医药ETF Healthcare ETF
 159928 消费ETF Consumer ETF;512800 银行ETF Bank ETF
 """
-_FUNDS: Final = "000001 110022 161725 005827 003095 260108 163406 519674"
+_FUNDS: Final = "000001 110022 161725 005827 003095 260108 163406 040025"
 _FUTURES: Final = """
 RB 螺纹钢 rebar;CU 沪铜 copper;AL 沪铝 aluminium;ZN 沪锌 zinc;I 铁矿石 iron ore;M 豆粕 soybean meal
 Y 豆油 soybean oil;P 棕榈油 palm oil;C 玉米 corn;TA PTA PTA;MA 甲醇 methanol;A 豆一 soybean
@@ -146,7 +154,7 @@ def subjects() -> Mapping[str, Subject]:
     for one in LISTED.values():
         name = english.get(f"{one.code}.sh" if one.key == "sh000001" else one.code)
         if one.kind == "share" and one.exchange == "US":
-            market = "105" if one.code in _NASDAQ else "106"
+            market = "105" if one.code in _NASDAQ.split() else "106"
             names = {"zh": chinese[one.code], "en": one.name}
             found.append(
                 Subject(one.key, "states", "US", names, one.code, fields={"market": market})
@@ -187,8 +195,9 @@ def subjects() -> Mapping[str, Subject]:
             key = f"{country}{term}Y"
             aliases = (f"{own}{term}年", f"{other} {term}-year", f"{term}-year {other}")
             found.append(Subject(key, "treasury", "CN", names, key, aliases, {"column": column}))
-    for code in _REPOS:
-        found.append(Subject(code, "repo", "CN", dict.fromkeys(("zh", "en"), code), code))
+    found += (
+        Subject(code, "repo", "CN", dict.fromkeys(("zh", "en"), code), code) for code in _REPOS
+    )
     return {one.key: one for one in found}
 
 
@@ -262,7 +271,8 @@ def _parity(world: World, subject: Subject, days: Days) -> list[float]:
 
 def _yield(world: World, subject: Subject, days: Days) -> list[float]:
     country, term = subject.code[:2], int(subject.code[2:-1])
-    return [found[0] for found in yields(world, country, days, [float(term)])]
+    digits = 2 if country == "US" else 4
+    return [round(found[0], digits) for found in yields(world, country, days, [float(term)])]
 
 
 def _fixing(world: World, subject: Subject, days: Days) -> list[float]:

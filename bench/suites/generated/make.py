@@ -16,6 +16,7 @@ from math import comb, factorial, floor, log10
 from pathlib import Path
 from typing import Any, Final
 
+from adapters.simulator.world.calendar import FIRST
 from adapters.simulator.world.world import VERSION, World
 from bench.suites.generated.answer import Answer
 from bench.suites.generated.facts import (
@@ -61,20 +62,20 @@ class Template:
 def templates() -> tuple[Template, ...]:
     text = (Path(__file__).parent / "templates.toml").read_text("utf-8")
     own = {"level", "kind", "program", "zh", "en", "unit", "digits"}
-    return tuple(
-        Template(
-            name,
-            slots={slot: kind for slot, kind in about.items() if slot not in own},
-            **{key: tuple(v) if key in LANGUAGES else v for key, v in about.items() if key in own},
-        )
-        for name, about in tomllib.loads(text).items()
-    )
+    found = []
+    for name, about in tomllib.loads(text).items():
+        fields: dict[str, Any] = {key: about[key] for key in own & about.keys()}
+        fields |= {language: tuple(about[language]) for language in LANGUAGES}
+        slots = {slot: kind for slot, kind in about.items() if slot not in own}
+        found.append(Template(name, slots=slots, **fields))
+    return tuple(found)
 
 
-_CLOSES: Final = tuple(
-    ("close", kind)
-    for kind in ("share", "share", "hong_kong", "states", "index", "etf", "future")
-) + (("value", "fund"), ("parity", "currency"))
+_CLOSES: Final = (
+    ("close", "share"), ("close", "share"), ("close", "hong_kong"), ("close", "states"),
+    ("close", "index"), ("close", "etf"), ("close", "future"), ("value", "fund"),
+    ("parity", "currency"),
+)  # fmt: skip
 _CLASSES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
     "close": _CLOSES,
     "price": (*_CLOSES, *((fact, "share") for fact in ("open", "high", "low")), ("open", "index"),
@@ -93,8 +94,8 @@ _CLASSES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
 _ANY: Final = ("price", "price", "price", "rate", "volume")
 
 _DIGITS: Final = {
-    "close": 2, "open": 2, "high": 2, "low": 2, "volume": 0, "value": 4, "parity": 2, "bond_yield": 4,
-    "fixing": 4, "quote": 2, "rate": 4,
+    "close": 2, "open": 2, "high": 2, "low": 2, "volume": 0, "value": 4, "parity": 2,
+    "bond_yield": 4, "fixing": 4, "quote": 2, "rate": 4,
 }  # fmt: skip
 _PHRASES: Final[Mapping[str, tuple[str, str]]] = {
     "close": ("{name}的收盘价", "the closing price of {name}"),
@@ -134,8 +135,9 @@ _UNITS: Final[Mapping[str, tuple[str, str]]] = {
     "yuan": ("单位为元", "in yuan"), "money": ("单位为{money}", "in {money}"), "": ("", ""),
 }  # fmt: skip
 _MONTHS: Final = (
-    "January February March April May June July August September October November December"
-).split()
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
 _NOISE: Final[Mapping[str, Sequence[str]]] = {
     "zh": (
         "同事印象中大概是{x}，但他不确定。", "上周的晨会纪要里写过一个{x}，那是另一只产品的。",
@@ -176,8 +178,14 @@ class _Draw:
 class Maker:
     """Makes the tasks of a world."""
 
-    def __init__(self, world: World, *, seed: int, difficulties: Sequence[int] = DIFFICULTIES,
-                 languages: Sequence[str] = LANGUAGES) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        seed: int,
+        difficulties: Sequence[int] = DIFFICULTIES,
+        languages: Sequence[str] = LANGUAGES,
+    ) -> None:
         self._facts = WorldFacts(world)
         self._world = world
         self._seed = seed
@@ -239,8 +247,8 @@ class Maker:
             draw.words["later"] = _range_words(*later, draw)
         for slot, about in slots.items():
             if slot in ("a", "b", "c"):
-                fact, kind = (draw.fact, draw.kind) if about in ("=a", main) else self._fact_of(
-                    about, draw
+                fact, kind = (
+                    (draw.fact, draw.kind) if about in ("=a", main) else self._fact_of(about, draw)
                 )
                 subject = self._subject(draw, kind, "USD" if about == "dollar" else "")
                 draw.slots[slot] = self._leaf(draw, fact, subject, first, last)
@@ -258,7 +266,8 @@ class Maker:
                 assert days is not None  # noqa: S101 - drawn above
                 of = draw.slots[slot[0]]
                 draw.slots[slot] = (
-                    self._moved(of, *days) if isinstance(of, Leaf)
+                    self._moved(of, *days)
+                    if isinstance(of, Leaf)
                     else {key: self._moved(leaf, *days) for key, leaf in of.items()}
                 )
         key = f"{draw.fact} {draw.kind}"
@@ -320,8 +329,11 @@ class Maker:
         return draw.named
 
     def _leaf(self, draw: _Draw, fact: str, subject: Subject, first: date, last: date) -> Leaf:
+        is_past = last < FIRST
         fitting = [
-            view for view in _views_of(fact, subject.kind) if kinds_of(subject.key) & {*view.subjects}
+            view
+            for view in _views_of(fact, subject.kind)
+            if kinds_of(subject.key) & {*view.subjects} and not (is_past and view.refuses)
         ]
         view = draw.rng.choice(fitting)
         leaf = Leaf(fact, subject.key, first, last, view.tool)
@@ -400,11 +412,12 @@ class Maker:
             read[leaf] = None
             return self._facts(leaf)
 
-        about: dict[str, Any] = {"asked": _asked(template.kind), "kind": _asked(template.kind)}
+        asked = _asked(template.kind)
+        about: dict[str, Any] = {"asked": asked, "kind": asked, "chance": UNKNOWABLE}
         try:
             outcome = evaluate(program, reading)
         except Unknown:
-            about |= {"kind": "unknown", "chance": UNKNOWABLE}
+            about["kind"] = "unknown"
             return {"answer": Answer(**about), "program": program, "leaves": list(read)}
         except ZeroDivisionError as error:
             raise Ambiguous("a figure is 0") from error
@@ -415,9 +428,7 @@ class Maker:
         about["steps"] = tuple(dict.fromkeys(outcome.steps))
         return {"answer": Answer(**about), "program": program, "leaves": list(read)}
 
-    def _figures(
-        self, template: Template, draw: _Draw, value: Any, digits: int
-    ) -> dict[str, Any]:
+    def _figures(self, template: Template, draw: _Draw, value: Any, digits: int) -> dict[str, Any]:
         """The fields of an answer that follow from its value."""
         named = draw.named or [
             subjects()[draw.slots[slot]] for slot in ("a_name", "b_name") if slot in draw.slots
@@ -432,10 +443,10 @@ class Maker:
             case "list":
                 if not 0 < len(value) < number:
                     raise Ambiguous("all or none are above")
-                chance = 1 / (2**number - 2)
+                chance = max(1 / (2**number - 2), UNKNOWABLE)
                 return {"value": tuple(value), "options": options, "chance": chance}
             case "ranking":
-                chance = 1 / factorial(number)
+                chance = max(1 / factorial(number), UNKNOWABLE)
                 return {"value": tuple(value), "options": options, "chance": chance}
             case "table":
                 rounded = {key: round(figure, digits) for key, figure in value.items()}
@@ -470,8 +481,9 @@ class Maker:
             words = {"x": rng.randint(20, 900), "year": rng.randint(2005, 2012)}
             said = noise.format(**words, page=rng.randint(2, 30))
             question = f"{said}{'' if language == 'zh' else ' '}{question}"
-        question = _with_ending(question, self._asked_form(template, draw), language,
-                                self._world.now)
+        question = _with_ending(
+            question, self._asked_form(template, draw), language, self._world.now
+        )
         leaves: list[Leaf] = made["leaves"]
         calls = [{"tool": tool, "arguments": given} for tool, given in map(call_of, leaves)]
         return {
@@ -608,11 +620,13 @@ def _with_ending(question: str, form: str, language: str, now: date) -> str:
     """A question with what holds for all answers."""
     day = _day_words(now, language)
     if language == "zh":
-        rest = f"今天是{day}。请只依据工具返回的数据作答，价格均不复权；若无法得知，请回答“无法得知”。"
+        rest = (
+            f"今天是{day}。请只依据工具返回的数据作答，价格均不复权；若无法得知，请回答“无法得知”。"
+        )
         return f"{question}{form}{rest}最后一行以“答案：”开头。"
     rest = f"Today is {day}. Rely on the answers of the tools alone; prices are unadjusted. "
     rest += 'If it cannot be known, say "cannot be known". '
-    return f"{question} {form} {rest}End with a line that begins with \"Answer:\"."
+    return f'{question} {form} {rest}End with a line that begins with "Answer:".'
 
 
 def _between(values: Sequence[float], rng: random.Random) -> float:

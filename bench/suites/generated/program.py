@@ -25,11 +25,11 @@ answers of tools stays far below it.
 """
 
 
-class Ambiguous(Exception):  # noqa: N818 - it is no error of the program
+class Ambiguous(Exception):
     """The facts do not give one answer alone: a tie, or numbers that are too close to tell."""
 
 
-class Unknown(Exception):  # noqa: N818 - it is an answer
+class Unknown(Exception):
     """The facts that the program needs do not exist."""
 
 
@@ -69,6 +69,15 @@ def leaves(program: str) -> list[Leaf]:
     """The leaves of a program, each once, in the order of use. Raises `ProgramError`."""
     found = (_leaf(node) for node in _in_order(_parsed(program)) if isinstance(node, ast.Call))
     return list(dict.fromkeys(leaf for leaf in found if leaf is not None))
+
+
+def operations(program: str) -> int:
+    """How many operations a program has."""
+    return sum(
+        not isinstance(node, ast.Constant | ast.Load | ast.Name | ast.operator)
+        and (not isinstance(node, ast.Call) or _leaf(node) is None)
+        for node in _in_order(_parsed(program))
+    )
 
 
 def evaluate(program: str, read: Reader) -> Outcome:
@@ -137,10 +146,10 @@ def _copy(node: ast.expr) -> ast.expr:
     return ast.parse(ast.unparse(node), mode="eval").body
 
 
-def _node(value: object) -> ast.expr:
+def _node(value: Leaf | float | str) -> ast.expr:
     if isinstance(value, Leaf):
         return ast.parse(value.text, mode="eval").body
-    return ast.Constant(value=str(value) if isinstance(value, date) else value)
+    return ast.Constant(value=value)
 
 
 class _Evaluation:
@@ -429,6 +438,8 @@ OPERATIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "sum_of": lambda _, figures: sum(figures.values()),
     "number_above": lambda steps, figures, bound: len(_above(steps, figures, bound)),
     "table": lambda _, figures: dict(figures),
-    "changes": lambda _, after, before: {name: (after[name] / before[name] - 1) * 100 for name in after},
+    "changes": lambda _, after, before: {
+        name: (after[name] / before[name] - 1) * 100 for name in after
+    },
 }
 """Operations by name. Each takes the list of values read, then the values of its arguments."""

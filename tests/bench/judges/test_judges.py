@@ -14,8 +14,8 @@ from bench.suites import load_suite
 from bench.suites.fintoolbench.answer import READ, answer_kind, chosen, stated
 from bench.suites.fintoolbench.llm_judge import LlmJudge, read_score, read_verdicts
 from bench.suites.fintoolbench.needs import needs_of
-from bench.suites.quantity import asked_scale, quantities
 from bench.suites.fintoolbench.rules import RulesJudge, score_of
+from bench.suites.quantity import asked_scale, quantities
 from bench.task import Task
 from manifests import Catalog
 from tests.support.checkout import QUESTIONS

@@ -1,0 +1,222 @@
+"""`finbench tasks`: make generated tasks, and audit them."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench.cli.options import whole
+from gateway.cli.options import OutPath, echo_json, failures, force, print_table, run
+from manifests.common.terminal import echo
+
+if TYPE_CHECKING:
+    from bench.task import Task
+
+ANSWERS = "answers.snapshot"
+"""The recorded answers in a folder of tasks."""
+
+
+class Difficulties(click.ParamType[tuple[int, ...]]):
+    """A difficulty, several (`1,3`), or a range (`1..5`)."""
+
+    name = "difficulty"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        first, _, last = str(value).partition("..")
+        parts = str(value).split(",")
+        if last:
+            parts = (
+                [str(n) for n in range(int(first), int(last) + 1)]
+                if (first.isdecimal() and last.isdecimal())
+                else []
+            )
+        found = tuple(int(part) for part in parts if part.isdecimal())
+        if len(found) != len(parts) or not found or not {*found} <= {1, 2, 3, 4, 5}:
+            self.fail(f"{value!r} is none of 1 to 5, such as 3, 1,2 or 1..5", param, ctx)
+        return found
+
+
+class Languages(click.ParamType[tuple[str, ...]]):
+    """`zh`, `en`, or both."""
+
+    name = "language"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        found = tuple(str(value).split(","))
+        if not {*found} <= {"zh", "en"} or len({*found}) != len(found):
+            self.fail(f"{value!r} is not zh, en or zh,en", param, ctx)
+        return found
+
+
+@click.group()
+def tasks() -> None:
+    """Make tasks about the simulated market, and audit them."""
+
+
+@tasks.command()
+@click.option("--n", "number", type=click.IntRange(1, 10_000_000), default=1_000, show_default=True)
+@click.option("--seed", type=whole(), default=0, show_default=True)
+@click.option("--difficulty", type=Difficulties(), default="1..5", show_default=True)
+@click.option("--language", type=Languages(), default="zh,en", show_default=True)
+@click.option("--simulated-seed", type=int, default=0, show_default=True, help="Of the market.")
+@click.option(
+    "--simulated-now",
+    type=click.DateTime(["%Y-%m-%d"]),
+    default="2026-06-30",
+    show_default=True,
+    help="Its last day.",
+)
+@click.option("--out", type=OutPath(dir_okay=False), required=True, help="A file of JSON Lines.")
+@force
+def make(number: int, out: Path, **how: Any) -> None:
+    """Make tasks: questions with answers that the simulated market proves.
+
+    The same options give the same bytes. Each line has a question in Chinese or English, the
+    answer, the program that it follows from, and the calls that give it.
+    """
+    import orjson
+
+    from adapters.simulator.world.world import World
+    from bench.progress import Progress
+    from bench.suites.generated.make import Maker
+    from manifests.common.files import output_file
+
+    try:
+        world = World(how["simulated_seed"], how["simulated_now"].date())
+    except ValueError as error:
+        raise click.UsageError(f"--simulated-now: {error}") from error
+    maker = Maker(
+        world, seed=how["seed"], difficulties=how["difficulty"], languages=how["language"]
+    )
+    began = time.perf_counter()
+    progress = Progress(lambda text: echo(f"finbench: {text}", err=True))
+    with failures(of=out), output_file(out, force=how["force"]) as file:
+        for place, task in enumerate(maker.tasks(number), 1):
+            task["answer"] = task["answer"].model_dump(exclude_defaults=True)
+            file.write(orjson.dumps(task) + b"\n")
+            progress.at(place / number, f"{place:,} of {number:,} tasks")
+    echo(f"{number:,} tasks in {time.perf_counter() - began:.1f} s: {out}")
+
+
+@tasks.command()
+@click.argument("dataset", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--folder",
+    type=OutPath(),
+    help="Also put the tasks and the recorded answers of their tools into this new folder.",
+)
+@click.option("--json", "as_json", is_flag=True)
+def audit(dataset: Path, folder: Path | None, as_json: bool) -> None:
+    """Check that each task of a file has one answer, which its tools give and no guess gives.
+
+    The calls of all tasks are played through a gateway over the simulated market. Exit code 1 if a
+    task fails, a blind agent is over chance, or difficulty does not tell how often a solver with
+    mistakes is right.
+    """
+    ending = "finbench: ending the audit."
+    run(lambda: _audit(dataset, folder, as_json), interrupted=ending)
+
+
+async def _audit(dataset: Path, folder: Path | None, as_json: bool) -> int:
+    import tempfile
+
+    from anyio import to_thread
+
+    from bench.analysis import audit as auditing
+    from bench.progress import Progress
+    from bench.suites.files import read_tasks
+    from bench.suites.generated.suite import TASKS, read_line, simulated, tasks_file
+    from bench.suites.suite import SuiteError
+    from cache import SnapshotError
+    from gateway import Gateway, GatewaySettings
+    from manifests.common.memory import peak_rss_bytes
+
+    began = time.perf_counter()
+    try:
+        file = tasks_file(dataset)
+        found: list[Task] = await to_thread.run_sync(read_tasks, file, read_line)
+        if len({str(task.details["world"]) for task in found}) > 1:
+            raise SuiteError(f"{file}: the tasks are about several worlds; audit each by itself")
+    except SuiteError as error:
+        raise click.UsageError(str(error)) from error
+    how: dict[str, Any] = simulated(found[0])
+    if folder is not None:
+        with failures(of=folder):
+            await to_thread.run_sync(_copied, file, folder / TASKS)
+        how |= {"mode": "record", "snapshot": folder / ANSWERS}
+    progress = Progress(lambda text: echo(f"finbench: {text}", err=True))
+    with tempfile.TemporaryDirectory(prefix="finport-audit-") as cache:
+        settings = GatewaySettings.read(**how, cache_dir=Path(cache))
+        try:
+            async with Gateway.open(settings) as gateway:
+                result = await auditing.audit(
+                    iter(found),
+                    gateway,
+                    lambda n: progress.at(n / len(found), f"{n:,} of {len(found):,} tasks"),
+                )
+        except (SnapshotError, OSError) as error:
+            raise click.ClickException(str(error)) from error
+    figures = result.result()
+    figures["took_s"] = round(time.perf_counter() - began, 1)
+    figures["peak_mib"] = round(peak_rss_bytes() / 2**20)
+    if as_json:
+        echo_json(figures)
+    else:
+        _show(figures)
+    return 0 if figures["passes"] else 1
+
+
+def _copied(file: Path, out: Path) -> None:
+    """Copy a file into a new folder."""
+    out.parent.mkdir(parents=True)
+    shutil.copyfile(file, out)
+
+
+def _show(figures: dict[str, Any]) -> None:
+    def percent(share: float) -> str:
+        return f"{share:.1%}"
+
+    print_table(
+        [
+            {
+                "difficulty": level,
+                "tasks": f"{row['tasks']:,}",
+                "calls each": row["calls"],
+                "oracle": percent(row["oracle"]),
+                "with mistakes": percent(row["mistaken"]),
+                "random": percent(row["random"]),
+            }
+            for level, row in figures["difficulty"].items()
+        ]
+    )
+    print_table(
+        [
+            {
+                "asked for": row["asked"],
+                "tasks": f"{row['tasks']:,}",
+                "chance": f"{row['chance']:.2%}",
+                "best blind agent": row["best"],
+                "right": f"{row['right']:.2%}",
+                "above chance": f"{row['above_chance']:+.2%}",
+            }
+            for row in figures["blind"]
+        ]
+    )
+    for sort, number in figures["wrong"].items():
+        echo(f"{sort}: {number:,}")
+        for text in figures["problems"][sort]:
+            echo(f"  {text}")
+    correlation = figures["spearman"]
+    if correlation is not None:
+        echo(f"difficulty and the solver with mistakes: Spearman {correlation:.2f} (at most -0.90)")
+    served = figures["tools"]
+    echo(f"{served['served']} of {served['all']} tools are asked")
+    passes = "passes" if figures["passes"] else "FAILS"
+    took = f"{figures['took_s']:.1f} s, {figures['peak_mib']} MiB"
+    echo(f"{figures['tasks']:,} tasks, {figures['calls']:,} calls: {passes}, in {took}")
