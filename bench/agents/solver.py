@@ -4,6 +4,7 @@ It needs no model. A misread fact has other values than the tool answered. A bli
 tool and guesses an answer of the kind that is asked for.
 """
 
+import asyncio
 import random
 from dataclasses import dataclass
 
@@ -34,11 +35,12 @@ class Needed(Exception):
 @dataclass(frozen=True, slots=True)
 class SolverOptions:
     """`mistakes` is the share of facts that are misread, and of operations that go wrong, after
-    which it guesses. `blind`: it guesses in any case.
+    which it guesses. `blind`: it guesses in any case. `think_s` is the mean time before each turn.
     """
 
     mistakes: float = 0.0
     blind: bool = False
+    think_s: float = 0.0
 
 
 class Solver:
@@ -57,6 +59,9 @@ class Solver:
         if "program" not in task.details:
             raise ValueError("the solver plays generated tasks only, which have a program")
         name = f"{self._seed} {task.id} {episode.repeat}"
+        if self._options.think_s:
+            pause = random.Random(f"{name} {len(episode.history)}")  # noqa: S311 - simulation
+            await asyncio.sleep(self._options.think_s * pause.uniform(0.5, 1.5))
         if self._options.blind:
             return Turn(answer=f"Answer: {guess(task, random.Random(name))}")  # noqa: S311
         asked: dict[str, bytes] = episode.memory or {}

@@ -48,6 +48,7 @@ class HealthRoutes:
                 "mode": gateway.settings.mode,
                 "snapshot": gateway.snapshot_id,
                 "market": gateway.answers.market,
+                "world": gateway.settings.world,
                 "tools": len(gateway.catalog),
                 **await self._together(),
                 "workers": {"wanted": self._workers, "alive": health.pop("alive")},

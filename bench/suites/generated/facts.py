@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import orjson
 
-from adapters.simulator.shapes import read_day
 from adapters.simulator.world.calendar import Exchange, between
 from adapters.simulator.world.economy import money, yields
 from adapters.simulator.world.instruments import LISTED
@@ -89,10 +88,8 @@ class AnswerError(Exception):
 
 
 def _day(text: object) -> date:
-    found = read_day(str(text)[:10])
-    if found is None:
-        raise ValueError(f"{text!r} is no day")
-    return found
+    """A day written as 2024-01-31, 20240131, or at the start of a time."""
+    return date.fromisoformat(str(text)[:10])
 
 
 # --- subjects ------------------------------------------------------------------------------------
@@ -289,6 +286,7 @@ _ECONOMY: Final[Mapping[str, Callable[[World, Subject, Days], list[float]]]] = {
 def answers_reader(answers: Mapping[str, bytes]) -> Callable[[Leaf], Series]:
     """Reads facts from answers of tools, by the texts of the leaves that they answer."""
 
+    @lru_cache(64)
     def read(leaf: Leaf) -> Series:
         if (answer := answers.get(leaf.text)) is None:
             raise AnswerError(f"{leaf.tool} was not asked for {leaf.text}")
