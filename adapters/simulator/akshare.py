@@ -15,10 +15,11 @@ from adapters.simulator import columns
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_economy import ECONOMY
 from adapters.simulator.akshare_market import MARKET
+from adapters.simulator.akshare_quotes import QUOTES
 from adapters.simulator.shapes import Payload, Reply, Request, Simulation
 from manifests import Catalog
 
-PAYLOADS: Mapping[tuple[str, str], Payload] = {**EASTMONEY, **MARKET, **ECONOMY}
+PAYLOADS: Mapping[tuple[str, str], Payload] = {**EASTMONEY, **MARKET, **ECONOMY, **QUOTES}
 
 FUNCTIONS: frozenset[str] = frozenset({
     "stock_zh_a_hist", "fund_etf_hist_em", "index_zh_a_hist", "stock_hk_hist", "stock_us_hist",
@@ -33,11 +34,34 @@ FUNCTIONS: frozenset[str] = frozenset({
     "stock_info_global_cls", "macro_info_ws", "stock_hot_follow_xq", "stock_hot_tweet_xq",
     "stock_hot_deal_xq", "stock_zh_index_daily_em", "stock_individual_info_em", "stock_bid_ask_em",
     "stock_zh_a_hist_tx", "stock_zh_index_daily_tx", "fund_open_fund_info_em",
+    # quotes, funds, futures and options
+    "stock_zh_a_daily", "stock_zh_a_cdr_daily", "stock_zh_a_minute", "stock_zh_b_daily",
+    "stock_zh_b_minute", "stock_zh_kcb_daily", "stock_hk_daily", "stock_us_daily",
+    "fund_etf_category_sina", "fund_etf_hist_sina", "stock_zh_index_daily", "index_us_stock_sina",
+    "index_global_hist_sina", "fund_etf_hist_min_em", "fund_lof_hist_em", "fund_lof_hist_min_em",
+    "futures_global_hist_em", "index_global_hist_em", "stock_hk_index_daily_em",
+    "stock_zh_index_spot_em", "index_zh_a_hist_min_em", "stock_board_concept_cons_em",
+    "stock_board_concept_hist_em", "stock_board_concept_hist_min_em",
+    "stock_board_concept_spot_em", "stock_board_industry_cons_em", "stock_board_industry_hist_em",
+    "stock_board_industry_hist_min_em", "stock_board_industry_spot_em", "stock_hk_hist_min_em",
+    "stock_us_hist_min_em", "stock_zh_a_hist_min_em", "stock_zh_a_hist_pre_min_em",
+    "stock_intraday_em", "stock_us_famous_spot_em",
 })  # fmt: skip
 
 
-_OF_FUND = re.compile(r"(?<=^/pingzhongdata/)\d+|(?<=^/fhsp_)\d+")
-"""The code of a fund, where it is a part of the path."""
+_SUBJECT = re.compile(
+    r"(?<=^/pingzhongdata/)\d+|(?<=^/fhsp_)\d+|(?<=/jsonp\.php/)[^/]*|(?<=/jsonp_v2\.php/)[^/]*"
+    r"|(?<=/realstock/company/)[^/]+|(?<=/hkstock/)[^/]+|(?<=/staticdata/us/)[^/]+"
+    r"|(?<=/reinstatement/)[^/]+"
+)
+"""What an upstream has as a part of the path: the code of a fund or a share, or the name of the
+variable that its answer is assigned to.
+"""
+
+
+def payload_of(host: str, path: str) -> Payload | None:
+    """The payload of requests to this host and path."""
+    return PAYLOADS.get((host, path)) or PAYLOADS.get((host, _SUBJECT.sub("*", path)))
 
 
 def simulate(catalog: Catalog) -> Simulation:
@@ -48,7 +72,7 @@ def simulate(catalog: Catalog) -> Simulation:
             manifest = catalog.get(request.path.removeprefix("/tables/"))
             if manifest is not None:
                 return Reply(orjson.dumps(columns.table(manifest, request.query, request.rng)))
-        payload = PAYLOADS.get((request.host, _OF_FUND.sub("*", request.path)))
+        payload = payload_of(request.host, request.path)
         return payload and payload(request.query, request.rng)
 
     return answer

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
+from itertools import pairwise
 
 from adapters.simulator.shapes import (
     GROUPED,
@@ -21,10 +22,19 @@ from adapters.simulator.shapes import (
     near,
     read_day,
 )
+from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import FIRST
-from adapters.simulator.world.instruments import INDUSTRIES
+from adapters.simulator.world.instruments import INDUSTRIES, Instrument
+from adapters.simulator.world.world import Bar, World
 
 # --- push2 family of Eastmoney -------------------------------------------------------------------
+
+
+_MINUTES: Mapping[str, int] = {size: int(size) for size in ("1", "5", "15", "30", "60")}
+"""Eastmoney's numbers of minutes."""
+
+MOST_MINUTES = 2_000
+"""The bars of minutes in one answer: those of the last days."""
 
 
 def _kline(query: Query, rng: Luck) -> Reply:
@@ -32,31 +42,106 @@ def _kline(query: Query, rng: Luck) -> Reply:
     none for a code without the number of its market.
     """
     market, _, code = query.get("secid", "1.600901").partition(".")
-    if not (market.isdecimal() and re.fullmatch(r"[\w.]{1,12}", code)):
+    if not (market.isdecimal() and re.fullmatch(r"[\w.-]{1,20}", code)):
         return as_json({"rc": 100, "rt": 17, "data": None})
-    first, klt = read_day(query.get("beg")), query.get("klt", "101")
-    one = rng.world.instrument(key_of(market, code))
-    digits, lot = one.digits, 100 if one.exchange == "CN" else 1
+    klt, world = query.get("klt", "101"), rng.world
+    one = world.instrument(key_of(market, code))
     first, last = read_day(query.get("beg")), read_day(query.get("end"))
-    days = bar_days(rng.world, first, last, MOST if first else HISTORY, one.exchange)
     adjust = {"1": "qfq", "2": "hfq"}.get(query.get("fqt", "0"), "")
-    start = None if klt in GROUPED or not days else days[0]
-    bars = grouped(rng.world.bars(one.key, start, adjust=adjust), klt) if days else []
-    bars = [bar for bar in bars if days[0] <= bar.day <= days[-1]]
+    if klt in _MINUTES:
+        bars = minutes(world, one.key, _MINUTES[klt], first=first, last=last, adjust=adjust)
+    else:
+        days = bar_days(world, first, last, MOST if first else HISTORY, one.exchange)
+        start = None if klt in GROUPED or not days else days[0]
+        bars = grouped(world.bars(one.key, start, adjust=adjust), klt) if days else []
+        bars = [bar for bar in bars if days[0] <= bar.day <= days[-1]]
+    if not first and query.get("lmt", "").isdecimal():
+        bars = bars[-int(query["lmt"]) :]
+    asked = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
+    lines = _lines(world, one, bars, has_more=any(place > 10 for place in asked))
+    if wanted := [place for place in asked if 0 <= place < 14]:
+        cells = (line.split(",") for line in lines)
+        lines = [",".join(line[place] for place in wanted) for line in cells]
+    data = {"code": code, "market": int(market), "decimal": one.digits, "klines": lines}
+    return as_json({"rc": 0, "rt": 17, "data": data | {"name": one.name}})
+
+
+def _lines(world: World, one: Instrument, bars: Sequence[Bar], *, has_more: bool) -> list[str]:
+    digits, lot = one.digits, 100 if one.exchange == "CN" and one.kind != "future" else 1
     free = one.shares / 100 or 5e7
     lines = [
-        f"{bar.day},{bar.open:.{digits}f},{bar.close:.{digits}f},{bar.high:.{digits}f},"
+        f"{_when(bar.day)},{bar.open:.{digits}f},{bar.close:.{digits}f},{bar.high:.{digits}f},"
         f"{bar.low:.{digits}f},{bar.volume},{bar.volume * lot * (bar.open + bar.close) / 2:.2f},"
         f"{(bar.high - bar.low) / bar.before * 100:.2f},{bar.change:.2f},"
         f"{bar.close - bar.before:.{digits}f},{bar.volume * lot / free:.2f}"
         for bar in bars
     ]
+    if has_more:  # what is held of a future, and how much more than the day before
+        held = [0] * len(bars)
+        if one.kind == "future":
+            held = derivatives.open_interest(world, one.key, [bar.day for bar in bars])
+        more = [0, *(b - a for a, b in pairwise(held))]
+        lines = [f"{line},0,{n},{m}" for line, n, m in zip(lines, held, more, strict=True)]
+    return lines
+
+
+def _when(day: date) -> str:
+    return f"{day:%Y-%m-%d %H:%M}" if isinstance(day, datetime) else f"{day}"
+
+
+def minutes(
+    world: World,
+    key: str,
+    size: int,
+    days: int = 0,
+    *,
+    first: date | None = None,
+    last: date | None = None,
+    adjust: str = "",
+) -> list[Bar]:
+    """The bars of the last minutes, of so many days or as many as one answer holds."""
+    found = list[Bar]()
+    for number, day in enumerate(reversed(world.bars(key, first, last, adjust=adjust)), start=1):
+        by, plain = day.close, world.close(key, day.day)
+        of_day = world.minutes(key, day.day, size)
+        if adjust:
+            of_day = [
+                bar._replace(**{n: round(getattr(bar, n) * by / plain, 4) for n in _PRICES})
+                for bar in of_day
+            ]
+        found[:0] = of_day
+        if number == days or (not days and len(found) + len(of_day) > MOST_MINUTES):
+            break
+    return found
+
+
+_PRICES = ("open", "high", "low", "close", "before")
+
+
+def _trends(query: Query, rng: Luck) -> Reply:
+    """The minutes of one security in the last days: time, open, close, high, low, volume, amount
+    and the day's mean price, of which `fields2` asks for some.
+    """
+    market, _, code = query.get("secid", "0.000001").partition(".")
+    one = rng.world.instrument(key_of(market, code))
+    lot = 100 if one.exchange == "CN" and one.kind in ("share", "fund") else 1
     asked = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
-    if wanted := [place for place in asked if 0 <= place < 11]:
-        cells = (line.split(",") for line in lines)
-        lines = [",".join(line[place] for place in wanted) for line in cells]
-    data = {"code": code, "market": int(market), "decimal": digits, "klines": lines}
-    return as_json({"rc": 0, "rt": 17, "data": data})
+    lines, sold, paid = list[str](), 0.0, 0.0
+    bars = minutes(rng.world, one.key, 1, int(query.get("ndays", "1")))
+    for bar in bars:
+        amount = bar.volume * lot * (bar.open + bar.close) / 2
+        if bar.before != bar.open:  # a new day
+            sold = paid = 0.0
+        sold, paid = sold + bar.volume * lot, paid + amount
+        prices = (f"{price:.{one.digits}f}" for price in (bar.open, bar.close, bar.high, bar.low))
+        mean = paid / sold if sold else bar.close
+        cells = [_when(bar.day), *prices, f"{bar.volume}", f"{amount:.2f}", f"{mean:.3f}"]
+        lines.append(",".join(cells[place] for place in asked or range(8) if 0 <= place < 8))
+    data = {"code": code, "market": int(market), "decimal": one.digits, "trends": lines}
+    reply = as_json({"rc": 0, "rt": 10, "data": data | {"name": one.name}})
+    if not (call := query.get("cb", "")):
+        return reply
+    return Reply(f"{call}(".encode() + reply.body + b");", "application/javascript; charset=utf-8")
 
 
 def _stock(query: Query, rng: Luck) -> Reply:
@@ -306,10 +391,12 @@ def _report(query: Query, rng: Luck) -> Reply:
 
 
 _KLINE = "/api/qt/stock/kline/get"
+_TRENDS = "/api/qt/stock/trends2/get"
 EASTMONEY: Mapping[tuple[str, str], Payload] = {
     ("push2his.eastmoney.com", _KLINE): _kline,
-    ("33.push2his.eastmoney.com", _KLINE): _kline,
-    ("63.push2his.eastmoney.com", _KLINE): _kline,
+    **{(f"{n}.push2his.eastmoney.com", _KLINE): _kline for n in (7, 33, 63, 91)},
+    ("push2his.eastmoney.com", _TRENDS): _trends,
+    ("push2.eastmoney.com", _TRENDS): _trends,
     ("80.push2.eastmoney.com", "/api/qt/clist/get"): _codes,
     ("push2.eastmoney.com", "/api/qt/kamtbs.rtmin/get"): _connect,
     ("push2.eastmoney.com", "/api/qt/stock/get"): _stock,

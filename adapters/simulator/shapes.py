@@ -7,6 +7,7 @@ is left comes from the random numbers of the request. Open ranges end on the wor
 import io
 import json
 import random
+import re
 import struct
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -81,6 +82,16 @@ def key_of(market: str, code: str) -> str:
     """The world's key of a security by Eastmoney's number of its market, or by its code alone."""
     if market in {"105", "106", "107"}:
         return f"us:{code}"
+    if market == "90":
+        return f"bk:{code}"
+    if market in {"100", "124", "251"}:
+        return {"HSI": "hkHSI", "SPX": "us:SPX"}.get(code, f"ix:{code}")
+    if market.isdecimal() and 101 <= int(market) <= 112:
+        return f"ff:{re.sub('(00Y|[0-9]+[A-Z]?)$', '', code)}"
+    if market in {"8", "113", "114", "115", "142", "225"}:
+        return f"future:{re.sub('[ms]$', '0', code).upper()}"
+    if market in {"10", "12", "221"}:
+        return f"option:{code.replace('-', '')}"
     if market == "116" or (not market and len(code) == 5):
         return f"hk{code}"
     if code.startswith("399"):

@@ -51,7 +51,9 @@ async def test_real_akshare_parses_the_simulated_payload(
     value = json.loads(answer.data)
     assert value
     if answer.rows is not None and manifest.columns:
-        assert answer.columns == tuple(column.name for column in manifest.columns)
+        described = tuple(column.name for column in manifest.columns)
+        assert answer.columns is not None
+        assert answer.columns[: len(described)] == described, "AkShare may answer more columns"
         assert answer.rows == len(value)
     again = await adapter.fetch(manifest, arguments, 20)
     assert again == answer, "one request, one answer"

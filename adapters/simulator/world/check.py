@@ -19,7 +19,9 @@ from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.rapidapi import document
 from adapters.simulator.shapes import Luck
-from adapters.simulator.world.instruments import CHINA, LISTED
+from adapters.simulator.world import derivatives
+from adapters.simulator.world.calendar import trading_days
+from adapters.simulator.world.instruments import CHINA, FUTURES, LISTED
 from adapters.simulator.world.world import ANCHOR, Floats, World
 
 _KLINE = EASTMONEY["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
@@ -152,8 +154,11 @@ def _adjusted(world: World) -> Found:
 def _indices(world: World) -> Found:
     """An index is its members, weighted."""
     for one in LISTED.values():
-        if one.members:
+        if one.kind == "index" and one.members:
             yield from _basket(world, one.key, 0.0)
+            sold = sum(world.history(member).volume for member in one.members)
+            made = world.history(one.key)
+            yield _each(made.volume == sold, f"{one.key} volume", made.days)
 
 
 def _funds(world: World) -> Found:
@@ -174,6 +179,56 @@ def _basket(world: World, key: str, fee: float) -> Found:
     wanted = one.level * total * np.exp(-fee * passed)
     slack = 0.004 + 0.51 * 10.0**-one.digits / wanted
     yield _each(abs(made.close / wanted - 1) < slack, key, made.days)
+
+
+def _minutes(world: World) -> Found:
+    """The minutes of a day are the day, and larger bars are their minutes."""
+    for key in (*(one.key for one in CHINA[::6]), "sh000300", "hk00700", "us:AAPL", "coin:BTC"):
+        days = world.bars(key)
+        for number in range(RANGES):
+            day = days[int(world.luck("day", key, number) * len(days))]
+            for size in (1, 5, 60):
+                bars = world.minutes(key, day.day, size)
+                high, low = max(bar.high for bar in bars), min(bar.low for bar in bars)
+                sold = sum(bar.volume for bar in bars)
+                found = [bars[0].open, high, low, bars[-1].close, sold]
+                is_so = found == [*day[1:5], day.volume]
+                yield _one(is_so, f"{key} {day.day} {size} {found}")
+
+
+def _futures(world: World) -> Found:
+    """The months of a future differ by their carry, meet the spot, and one of them is the main."""
+    for product in (*FUTURES,)[::4]:
+        spot, main = world.history(derivatives.spot_of(product)), f"future:{product}0"
+        slack, by = 0.51 * 10.0 ** -world.instrument(main).digits, derivatives.carry(world, product)
+        for year in range(2012, world.now.year):
+            month = derivatives.main_month(product, date(year, 6, 1))
+            made, ends = (
+                world.history(f"future:{product}{month}"),
+                derivatives.expiry(product, month),
+            )
+            first = spot.days.index(made.days[0])
+            left = np.array([(ends - day).days for day in made.days])
+            same = spot.close[first : first + len(left)]
+            yield _each(abs(made.close - same * np.exp(by * left / 365)) < slack, main, made.days)
+            yield _one(
+                ends > world.now or made.close[-1] == same[-1], f"{product}{month} at its end"
+            )
+            day = trading_days("CN", date(year, 6, 1))[-1]
+            yield _one(world.close(main, day) == made.close[made.days.index(day)], f"{main} {day}")
+
+
+def _parity(world: World) -> Found:
+    """A call less a put of one strike is the future price less the strike, discounted."""
+    for family in ("510050", "510300", "IO", "M"):
+        for month in derivatives.option_months(family, world.now)[:2]:
+            options = derivatives.chain(world, family, month)
+            half = len(options) // 2
+            for call, put in zip(options[:half:5], options[half::5], strict=True):
+                made, other = world.history(call.key), world.history(put.key)
+                gap = made.close - other.close
+                fair = derivatives.parity(world, call)
+                yield _each(abs(gap - fair) < 2.1 * 10.0**-call.digits, call.key, made.days)
 
 
 def _worth(world: World) -> Found:
@@ -245,7 +300,7 @@ def _later(world: World) -> Found:
 
 _IDENTITIES: tuple[Callable[[World], Found], ...] = (
     *(_ordered, _adjusted, _limited, _ranges, _weeks, _indices, _funds, _worth, _sources, _rates),
-    *(_days, _later),
+    *(_minutes, _futures, _parity, _days, _later),
 )
 
 

@@ -11,17 +11,18 @@ numbers are raw bits of Philox (Salmon et al. 2011), which numpy keeps from rele
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, timedelta
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import Exchange, between, trading_days
-from adapters.simulator.world.instruments import CHINA, LISTED, Instrument, unlisted
+from adapters.simulator.world.instruments import BOARDS, CHINA, LISTED, Instrument, unlisted
 
 VERSION: Final = 1
 """Changes whenever the world of a seed does."""
@@ -44,7 +45,7 @@ _KEPT_OF_GAIN: Final = 0.9995
 the ticks of its exchange.
 """
 
-_KEPT: Final = 64
+_KEPT: Final = 128
 """The histories that are at hand, of 0.3 MB each."""
 
 
@@ -109,7 +110,14 @@ class World:
         return trading_days(exchange, self.now)
 
     def instrument(self, key: str) -> Instrument:
-        return LISTED.get(key) or unlisted(key, self.luck("level", key))
+        if (listed := LISTED.get(key) or BOARDS.get(key)) is not None:
+            return listed
+        if (found := derivatives.future_of(key, self.now)) is not None:
+            base = self.instrument(f"future:{found[0]}")
+            return derivatives.contract(key, base)
+        if (option := derivatives.option_of(key, self.now)) is not None:
+            return derivatives.option_instrument(option)
+        return unlisted(key, self.luck("level", key))
 
     def luck(self, *names: object) -> float:
         """A number from 0 to 1 that depends on the seed and these names alone."""
@@ -139,6 +147,44 @@ class World:
     def latest(self, key: str, number: int) -> list[Bar]:
         """The last bars, so many."""
         return self.bars(key, self.history(key).days[-number:][0])
+
+    def minutes(self, key: str, day: date, size: int = 1) -> list[Bar]:
+        """The bars of so many minutes on one day, each with the time of its end; none for a day
+        without trading. Together they are the day: the price goes from its open over its high and
+        its low to its close (a Brownian bridge), and the volumes add up.
+        """
+        made = self.history(key)
+        at = bisect_right(made.days, day) - 1
+        if at < 0 or made.days[at] != day:
+            return []
+        one, clock = self.instrument(key), _clock(self.instrument(key).exchange)
+        number = len(clock)
+        columns = (made.open, made.high, made.low, made.close)
+        opened, high, low, close = (float(column[at]) for column in columns)
+        turns = self._uniforms(2, "turns", key, day) * (number - 2)
+        first, last = sorted((1 + turns.astype(np.int64)).tolist())
+        last += first == last
+        peak_first = self.luck("peak", key, day) < 0.5
+        known = [opened, *((high, low) if peak_first else (low, high)), close]
+        times = [0, first, last, number]
+        noise = np.concatenate(([0.0], np.cumsum(self._shocks(number, "minutes", key, day))))
+        places = np.arange(number + 1)
+        noise -= np.interp(places, times, noise[times])
+        path = np.interp(places, times, known) + noise * (high - low) / (2 * np.sqrt(number))
+        path = np.round(np.clip(path, low, high), one.digits)
+        path[times] = known
+        busy = 1 + 2 * np.abs(places[1:] / number - 0.5) + self._uniforms(number, "busy", key, day)
+        sold = np.floor(np.cumsum(busy) / busy.sum() * made.volume[at] + 1e-6).astype(np.int64)
+        sold[-1] = made.volume[at]
+        starts = np.arange(0, number, size)
+        stops = np.minimum(starts + size, number)
+        volumes = np.add.reduceat(np.diff(sold, prepend=0), starts).tolist()
+        highs = np.maximum.reduceat(np.maximum(path[:-1], path[1:]), starts).tolist()
+        lows = np.minimum.reduceat(np.minimum(path[:-1], path[1:]), starts).tolist()
+        closes = path[stops].tolist()
+        before = [float(made.before[at]), *closes[:-1]]
+        stamps = [datetime.combine(day, clock[stop - 1]) for stop in stops.tolist()]
+        return list(map(Bar, stamps, path[starts].tolist(), highs, lows, closes, before, volumes))
 
     def close(self, key: str, day: date | None = None) -> float:
         """The close of a day, or the last one before it; by default the last one."""
@@ -193,6 +239,10 @@ class World:
         return self._returns(number, 0.009, "market", exchange)
 
     def _made(self, key: str) -> History:
+        if (found := derivatives.future_of(key, self.now)) is not None:
+            return derivatives.future(self, *found)
+        if (option := derivatives.option_of(key, self.now)) is not None:
+            return derivatives.option(self, option)
         one = self.instrument(key)
         whole = trading_days(one.exchange, LAST)
         if one.kind == "index" and one.members:
@@ -203,7 +253,11 @@ class World:
             path, sizes = self._path(one, len(whole))
         path = path - path[_anchor(whole)] + np.log(one.level)
         number = len(trading_days(one.exchange, self.now))
-        return self._traded(one, whole[:number], path[:number], sizes[:number])
+        made = self._traded(one, whole[:number], path[:number], sizes[:number])
+        if one.kind == "index" and one.members:
+            volume = np.sum([self.history(member).volume for member in one.members], axis=0)
+            return replace(made, volume=volume)
+        return made
 
     def _path(self, one: Instrument, number: int) -> tuple[Floats, Floats]:
         """The logarithm of what an investment is worth, by day, and the volatility of each day."""
@@ -308,6 +362,19 @@ class World:
             value += (level - value) * 0.02 + value * shock * step
             found.append(value)
         return found
+
+
+@cache
+def _clock(exchange: Exchange) -> tuple[time, ...]:
+    """The ends of the minutes in which an exchange trades, by its own clock."""
+    spans = {
+        "CN": ((570, 690), (780, 900)),
+        "HK": ((570, 720), (780, 960)),
+        "US": ((570, 960),),
+        "ALL": ((-1, 1439),),
+    }
+    ends = [n for start, stop in spans[exchange] for n in range(start + 1, stop + 1)]
+    return tuple(time(n // 60, n % 60) for n in ends)
 
 
 def _anchor(days: tuple[date, ...]) -> int:
