@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import orjson
 
 from adapters.simulator import columns
+from adapters.simulator.akshare_derivatives import DERIVATIVES
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_economy import ECONOMY
 from adapters.simulator.akshare_market import MARKET
@@ -19,7 +20,13 @@ from adapters.simulator.akshare_quotes import QUOTES
 from adapters.simulator.shapes import Payload, Reply, Request, Simulation
 from manifests import Catalog
 
-PAYLOADS: Mapping[tuple[str, str], Payload] = {**EASTMONEY, **MARKET, **ECONOMY, **QUOTES}
+PAYLOADS: Mapping[tuple[str, str], Payload] = {
+    **EASTMONEY,
+    **MARKET,
+    **ECONOMY,
+    **QUOTES,
+    **DERIVATIVES,
+}
 
 FUNCTIONS: frozenset[str] = frozenset({
     "stock_zh_a_hist", "fund_etf_hist_em", "index_zh_a_hist", "stock_hk_hist", "stock_us_hist",
@@ -45,14 +52,25 @@ FUNCTIONS: frozenset[str] = frozenset({
     "stock_board_concept_spot_em", "stock_board_industry_cons_em", "stock_board_industry_hist_em",
     "stock_board_industry_hist_min_em", "stock_board_industry_spot_em", "stock_hk_hist_min_em",
     "stock_us_hist_min_em", "stock_zh_a_hist_min_em", "stock_zh_a_hist_pre_min_em",
-    "stock_intraday_em", "stock_us_famous_spot_em",
+    "stock_intraday_em", "stock_us_famous_spot_em", "futures_main_sina", "futures_zh_minute_sina",
+    "futures_zh_realtime", "futures_zh_spot", "futures_foreign_hist", "futures_contract_detail",
+    "futures_hold_pos_sina", "futures_foreign_commodity_realtime", "futures_hist_em",
+    "rv_from_futures_zh_minute_sina", "option_commodity_contract_sina",
+    "option_commodity_contract_table_sina", "option_commodity_hist_sina",
+    "option_cffex_hs300_daily_sina", "option_cffex_sz50_daily_sina",
+    "option_cffex_zz1000_daily_sina", "option_cffex_hs300_spot_sina",
+    "option_cffex_sz50_spot_sina", "option_cffex_zz1000_spot_sina", "option_sse_codes_sina",
+    "option_sse_daily_sina", "option_sse_expire_day_sina", "option_sse_greeks_sina",
+    "option_sse_minute_sina", "option_sse_spot_price_sina", "option_finance_minute_sina",
+    "option_sse_underlying_spot_price_sina",
 })  # fmt: skip
 
 
 _SUBJECT = re.compile(
     r"(?<=^/pingzhongdata/)\d+|(?<=^/fhsp_)\d+|(?<=/jsonp\.php/)[^/]*|(?<=/jsonp_v2\.php/)[^/]*"
     r"|(?<=/realstock/company/)[^/]+|(?<=/hkstock/)[^/]+|(?<=/staticdata/us/)[^/]+"
-    r"|(?<=/reinstatement/)[^/]+"
+    r"|(?<=/reinstatement/)[^/]+|(?<=^/futures/quotes/).+|(?<=^/futures/view/optionsDP.php/).+"
+    r"|(?<=^/)(?:(?:rn=[^&]*&)?list=.*)?$"
 )
 """What an upstream has as a part of the path: the code of a fund or a share, or the name of the
 variable that its answer is assigned to.

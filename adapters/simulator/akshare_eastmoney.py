@@ -24,7 +24,7 @@ from adapters.simulator.shapes import (
 )
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import FIRST
-from adapters.simulator.world.instruments import INDUSTRIES, Instrument
+from adapters.simulator.world.instruments import FUTURES, INDUSTRIES, Instrument
 from adapters.simulator.world.world import Bar, World
 
 # --- push2 family of Eastmoney -------------------------------------------------------------------
@@ -67,7 +67,7 @@ def _kline(query: Query, rng: Luck) -> Reply:
 
 
 def _lines(world: World, one: Instrument, bars: Sequence[Bar], *, has_more: bool) -> list[str]:
-    digits, lot = one.digits, 100 if one.exchange == "CN" and one.kind != "future" else 1
+    digits, lot = one.digits, lot_of(one)
     free = one.shares / 100 or 5e7
     lines = [
         f"{_when(bar.day)},{bar.open:.{digits}f},{bar.close:.{digits}f},{bar.high:.{digits}f},"
@@ -83,6 +83,14 @@ def _lines(world: World, one: Instrument, bars: Sequence[Bar], *, has_more: bool
         more = [0, *(b - a for a, b in pairwise(held))]
         lines = [f"{line},0,{n},{m}" for line, n, m in zip(lines, held, more, strict=True)]
     return lines
+
+
+def lot_of(one: Instrument) -> int:
+    """The units in what its volumes count."""
+    if one.kind == "future":
+        product = FUTURES.get(one.code.rstrip("0123456789"))
+        return product.lot if product else 1
+    return 100 if one.exchange == "CN" else 1
 
 
 def _when(day: date) -> str:
@@ -124,7 +132,7 @@ def _trends(query: Query, rng: Luck) -> Reply:
     """
     market, _, code = query.get("secid", "0.000001").partition(".")
     one = rng.world.instrument(key_of(market, code))
-    lot = 100 if one.exchange == "CN" and one.kind in ("share", "fund") else 1
+    lot = lot_of(one)
     asked = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
     lines, sold, paid = list[str](), 0.0, 0.0
     bars = minutes(rng.world, one.key, 1, int(query.get("ndays", "1")))

@@ -176,33 +176,6 @@ def _boc_quotes(query: Query, rng: Luck) -> Reply:
     return Reply(f"{text}</html>".encode("gbk"), "text/html; charset=gbk")
 
 
-def _futures_daily(query: Query, rng: Luck) -> Reply:
-    """Daily bars of one futures contract as JSON assigned to a variable."""
-    product = query.get("symbol", "RB0").rstrip("0123456789").upper()
-    rng = rng.about("futures", product)
-    days, rows = bar_days(rng.world) if product.isascii() and product.isalpha() else (), list[Row]()
-    bars = rng.world.bars(f"future:{product}", days[0]) if days else []
-    for bar, hold in zip(
-        bars, rng.world.series(f"hold {product}", days, 1.2e6, 0.004), strict=True
-    ):
-        prices = {"o": bar.open, "h": bar.high, "l": bar.low, "c": bar.close}
-        row = {name: f"{price:.3f}" for name, price in prices.items()}
-        rows.append(
-            {"d": str(bar.day), **row, "v": str(bar.volume), "p": str(round(hold))}
-            | {"s": f"{(bar.high + bar.low) / 2:.3f}"}
-        )
-    text = as_json(rows).body.decode()
-    body = f"/*<script>location.href='//sina.com';</script>*/\nvar _V=({text});"
-    return Reply(body.encode(), "application/javascript; charset=utf-8")
-
-
-def _option_months(query: Query, rng: Luck) -> Reply:
-    """Expiry months of one option family; the nearest one comes twice."""
-    names = [f"{rng.world.now.year}-{month:02}" for month in (7, 7, 8, 9, 12)]
-    data = {"contractMonth": names, "cateList": ["50ETF", "300ETF"], "cateId": "510050C2607"}
-    return as_json({"result": {"status": {"code": 0}, "data": data}})
-
-
 # --- Tencent -------------------------------------------------------------------------------------
 
 _IN_SHARES = ("sh688", "sz399", "sh000", "sz000")
@@ -269,9 +242,6 @@ def _sentiment(query: Query, rng: Luck) -> Reply:
     return as_json({"status": 200, "data": {"values": values}})
 
 
-_FUTURES = "/futures/api/jsonp.php/var%20_V21052021_4_12=/InnerFuturesNewService.getDailyKLine"
-_OPTIONS = "/futures/api/openapi.php/StockOptionService.getStockName"
-
 MARKET: Mapping[tuple[str, str], Payload] = {
     ("www.csindex.com.cn", "/csindex-home/perf/index-perf"): _csindex,
     ("hq.cnindex.com.cn", "/market/market/getIndexDailyDataWithDataFormat"): _cnindex,
@@ -285,9 +255,6 @@ MARKET: Mapping[tuple[str, str], Payload] = {
         for name in ("frr", "fdr")
     },
     ("biz.finance.sina.com.cn", "/forex/forex.php"): _boc_quotes,
-    ("stock2.finance.sina.com.cn", _FUTURES): _futures_daily,
-    ("stock2.finance.sina.com.cn", _FUTURES.replace("%20", " ")): _futures_daily,  # path decoded
-    ("stock.finance.sina.com.cn", _OPTIONS): _option_months,
     ("proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get"): _tencent,
     ("web.ifzq.gtimg.cn", "/other/klineweb/klineWeb/weekTrends"): _tencent_weeks,
     ("datacenter-api.jin10.com", "/reports/list"): _cme_bitcoin,

@@ -390,11 +390,17 @@ def _node_row(world: World, key: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-def sheet(tables: Iterable[Iterable[Sequence[object]]]) -> Reply:
-    """Rows of tables as HTML."""
+def sheet(tables: Iterable[Sequence[Sequence[object]]], *, has_head: bool = False) -> Reply:
+    """Rows of tables as HTML; the first ones may be heads."""
+
+    def row(cells: Sequence[object], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+
     text = "".join(
         "<table>"
-        + "".join("<tr><td>" + "</td><td>".join(map(str, row)) + "</td></tr>" for row in table)
+        + "".join(
+            row(cells, "th" if has_head and not at else "td") for at, cells in enumerate(table)
+        )
         + "</table>"
         for table in tables
     )

@@ -87,9 +87,10 @@ def key_of(market: str, code: str) -> str:
     if market in {"100", "124", "251"}:
         return {"HSI": "hkHSI", "SPX": "us:SPX"}.get(code, f"ix:{code}")
     if market.isdecimal() and 101 <= int(market) <= 112:
-        return f"ff:{re.sub('(00Y|[0-9]+[A-Z]?)$', '', code)}"
+        bare = re.sub("(00Y|[0-9]+[A-Z]?)$", "", code)
+        return f"ff:{ {'ZS': 'S', 'ZC': 'C', 'ZW': 'W'}.get(bare, bare) }"
     if market in {"8", "113", "114", "115", "142", "225"}:
-        return f"future:{re.sub('[ms]$', '0', code).upper()}"
+        return f"future:{re.sub('[msMS]$', '0', code).upper()}"
     if market in {"10", "12", "221"}:
         return f"option:{code.replace('-', '')}"
     if market == "116" or (not market and len(code) == 5):

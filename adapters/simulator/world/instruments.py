@@ -131,7 +131,7 @@ sz159901 深证100ETF 2.52 sz399001;sh510210 上证指数ETF 0.71 sh000001
 # Product, name, exchange, price at about the start of 2024, units in a lot, and the months that are
 # traded most.
 _FUTURES: Final = """
-RB 螺纹钢 shfe 3900 10 1,5,10;HC 热轧卷板 shfe 4000 10 1,5,10;CU 沪铜 shfe 69000 5 0
+RB 螺纹钢 shfe 3900 10 1,5,10;HC 热卷 shfe 4000 10 1,5,10;CU 沪铜 shfe 69000 5 0
 AL 沪铝 shfe 19400 5 0;ZN 沪锌 shfe 21500 5 0;PB 沪铅 shfe 15800 5 0;NI 沪镍 shfe 126000 1 0
 SN 沪锡 shfe 211000 1 0;AU 沪金 shfe 482 1000 2,4,6,8,10,12;AG 沪银 shfe 6000 15 2,4,6,8,10,12
 RU 橡胶 shfe 13800 10 1,5,9;BU 沥青 shfe 3700 10 3,6,9,12;FU 燃油 shfe 3000 10 1,5,9
@@ -267,14 +267,17 @@ def _boards() -> dict[str, Instrument]:
 BOARDS: Final[Mapping[str, Instrument]] = _boards()
 """Indices of the shares of an industry (codes from `BK1000` on) or of a concept."""
 
-_ABROAD: Final[Mapping[str, tuple[str, float]]] = {
+ABROAD: Final[Mapping[str, tuple[str, float]]] = {
     "GC": ("COMEX黄金", 2071), "SI": ("COMEX白银", 24.1), "HG": ("COMEX铜", 3.89),
     "CL": ("NYMEX原油", 71.7), "NG": ("NYMEX天然气", 2.51), "ZSD": ("LME锌3个月", 2658),
     "CAD": ("LME铜3个月", 8559), "AHD": ("LME铝3个月", 2384), "NID": ("LME镍3个月", 16603),
-    "PBD": ("LME铅3个月", 2068), "SND": ("LME锡3个月", 25415), "S": ("CBOT黄豆", 1290),
-    "ZS": ("CBOT黄豆", 1290), "C": ("CBOT玉米", 471), "ZC": ("CBOT玉米", 471),
-    "W": ("CBOT小麦", 628), "ZW": ("CBOT小麦", 628), "OIL": ("布伦特原油", 77.0),
-    "XAU": ("伦敦金", 2063), "XAG": ("伦敦银", 23.8),
+    "PBD": ("LME铅3个月", 2068), "SND": ("LME锡3个月", 25415), "S": ("CBOT-黄豆", 1290),
+    "C": ("CBOT-玉米", 471), "W": ("CBOT-小麦", 628), "BO": ("CBOT-黄豆油", 48),
+    "SM": ("CBOT-黄豆粉", 386), "CT": ("NYBOT-棉花", 81), "RS": ("美国原糖", 20.6),
+    "LHC": ("CME-瘦肉猪", 68), "OIL": ("布伦特原油", 77.0), "FCPO": ("马棕油", 3720),
+    "FEF": ("新加坡铁矿石", 140), "XAU": ("伦敦金", 2063), "XAG": ("伦敦银", 23.8),
+    "XPT": ("伦敦铂金", 992), "XPD": ("伦敦钯金", 1100), "EUA": ("欧洲碳排放", 80),
+    "BTC": ("CME比特币期货", 44200), "TRB": ("日本橡胶", 250), "RSS3": ("日橡胶", 250),
 }  # fmt: skip
 """Futures of exchanges abroad: name, and price at about the start of 2024."""
 
@@ -297,7 +300,7 @@ def unlisted(key: str, luck: float) -> Instrument:
         name, level = _INDICES_ABROAD.get(code, (f"模拟{code}", 5000 * spread))
         return Instrument(key, code, name, "index", "US", level, 0.008, 0.5)
     if kind == "ff":
-        name, level = _ABROAD.get(code, (f"模拟{code}", 100 * spread))
+        name, level = ABROAD.get(code, (f"模拟{code}", 100 * spread))
         return Instrument(key, code, name, "future", "US", level, 0.012, 0.0)
     if kind == "coin":
         return Instrument(key, code, code, "coin", "ALL", spread, 0.05, 0.3, 4)

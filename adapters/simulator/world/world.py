@@ -206,6 +206,12 @@ class World:
             return self.close(f"coin:{currency}", day)
         return self.close(f"fx:{currency}", day)
 
+    def uniforms(self, number: int, *names: object) -> Floats:
+        """So many numbers from 0 to 1, which depend on the seed and these names; more of them begin
+        with the same ones.
+        """
+        return self._uniforms(number, *names)
+
     def _uniforms(self, number: int, *names: object) -> Floats:
         text = " ".join(map(str, (VERSION, self.seed, *names)))
         key = int.from_bytes(blake2b(text.encode(), digest_size=16).digest())
