@@ -15,6 +15,7 @@ from adapters.simulator import columns
 from adapters.simulator.akshare_derivatives import DERIVATIVES
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_economy import ECONOMY
+from adapters.simulator.akshare_funds import FUNDS
 from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.akshare_quotes import QUOTES
 from adapters.simulator.shapes import Payload, Reply, Request, Simulation
@@ -26,6 +27,7 @@ PAYLOADS: Mapping[tuple[str, str], Payload] = {
     **ECONOMY,
     **QUOTES,
     **DERIVATIVES,
+    **FUNDS,
 }
 
 FUNCTIONS: frozenset[str] = frozenset({
@@ -62,7 +64,19 @@ FUNCTIONS: frozenset[str] = frozenset({
     "option_cffex_sz50_spot_sina", "option_cffex_zz1000_spot_sina", "option_sse_codes_sina",
     "option_sse_daily_sina", "option_sse_expire_day_sina", "option_sse_greeks_sina",
     "option_sse_minute_sina", "option_sse_spot_price_sina", "option_finance_minute_sina",
-    "option_sse_underlying_spot_price_sina",
+    "option_sse_underlying_spot_price_sina", "fund_etf_fund_info_em", "fund_financial_fund_info_em",
+    "fund_graded_fund_info_em", "fund_money_fund_info_em", "fund_open_fund_rank_em",
+    "fund_info_index_em", "fund_portfolio_hold_em", "fund_portfolio_industry_allocation_em",
+    "fund_overview_em", "fund_hk_fund_hist_em", "fund_etf_spot_ths", "fund_scale_open_sina",
+    "fund_aum_hist_em", "fund_rating_sh", "fund_rating_zs", "fund_rating_ja",
+    "fund_announcement_report_em", "fund_announcement_dividend_em",
+    "fund_announcement_personnel_em", "fund_individual_achievement_xq",
+    "fund_individual_analysis_xq", "fund_individual_basic_info_xq",
+    "fund_individual_detail_hold_xq", "fund_individual_detail_info_xq",
+    "fund_individual_profit_probability_xq", "index_stock_cons_csindex",
+    "index_stock_cons_weight_csindex", "stock_zh_index_value_csindex", "index_detail_cni",
+    "index_detail_hist_cni", "index_detail_hist_adjust_cni", "index_stock_cons",
+    "stock_a_code_to_symbol",
 })  # fmt: skip
 
 
@@ -70,6 +84,9 @@ _SUBJECT = re.compile(
     r"(?<=^/pingzhongdata/)\d+|(?<=^/fhsp_)\d+|(?<=/jsonp\.php/)[^/]*|(?<=/jsonp_v2\.php/)[^/]*"
     r"|(?<=/realstock/company/)[^/]+|(?<=/hkstock/)[^/]+|(?<=/staticdata/us/)[^/]+"
     r"|(?<=/reinstatement/)[^/]+|(?<=^/futures/quotes/).+|(?<=^/futures/view/optionsDP.php/).+"
+    r"|(?<=^/jbgk_)\d+|(?<=^/data/fundrating_)[\d_-]+|(?<=^/data/Net/info/).+|(?<=/indexid/).+"
+    r"|(?<=/analysis/)\w+|(?<=/achievement/)\w+|(?<=/ratio/)\w+|(?<=/fund/detail/)\w+"
+    r"|(?<=^/djapi/fund/)\d+|(?<=/autofile/cons/).+|(?<=/closeweight/).+|(?<=/indicator/).+"
     r"|(?<=^/)(?:(?:rn=[^&]*&)?list=.*)?$"
 )
 """What an upstream has as a part of the path: the code of a fund or a share, or the name of the

@@ -113,10 +113,10 @@ MOP 0.1243;BRL 0.206;MXN 0.0589;ZAR 0.0546;TRY 0.0339;RUB 0.0111;TWD 0.0326
 _INDICES: Final[Mapping[str, tuple[str, float, str]]] = {
     "sh000001": ("上证指数", 2967.0, "6"),
     "sh000016": ("上证50", 2317.0, "60"),
-    "sh000300": ("沪深300", 3386.0, "603"),
-    "sh000905": ("中证500", 5402.0, "03"),
+    "sh000300": ("沪深300", 3386.0, "6 0 3"),
+    "sh000905": ("中证500", 5402.0, "0 3"),
     "sh000688": ("科创50", 851.0, "688"),
-    "sz399001": ("深证成指", 9461.0, "03"),
+    "sz399001": ("深证成指", 9461.0, "0 3"),
     "sz399006": ("创业板指", 1867.0, "300"),
 }
 """Name, level and the beginnings of the codes of the members."""
@@ -195,7 +195,10 @@ def _listed() -> dict[str, Instrument]:
         found[key] = Instrument(key, code, words, "share", "US", float(price), 0.014, shares=number)
     for key, (name, level, starts) in _INDICES.items():
         of_index = tuple(
-            one.key for one in found.values() if one.exchange == "CN" and _is_in(one.code, starts)
+            one.key
+            for one in found.values()
+            if (one.kind, one.exchange) == ("share", "CN")
+            and one.code.startswith(tuple(starts.split()))
         )
         found[key] = Instrument(key, key[2:], name, "index", "CN", level, members=of_index)
     elsewhere: tuple[tuple[str, str, float, Exchange], ...] = (
@@ -203,7 +206,9 @@ def _listed() -> dict[str, Instrument]:
         ("us:SPX", "S&P 500", 4770.0, "US"),
     )
     for key, name, level, exchange in elsewhere:
-        own = tuple(one.key for one in found.values() if one.exchange == exchange)
+        own = tuple(
+            one.key for one in found.values() if (one.kind, one.exchange) == ("share", exchange)
+        )
         code = key[-3:]
         found[key] = Instrument(key, code, name, "index", exchange, level, members=own)
     for key, name, price, index in _rows(_FUNDS):
@@ -225,11 +230,6 @@ def _listed() -> dict[str, Instrument]:
         key = f"future:{code}"
         found[key] = Instrument(key, code, name, "future", "CN", float(price), 0.011, 0.2, 1)
     return found
-
-
-def _is_in(code: str, starts: str) -> bool:
-    """Whether a code begins with `starts`, or with one of its digits."""
-    return code.startswith(starts) or (not starts.startswith(code[:2]) and code[0] in starts)
 
 
 LISTED: Final[Mapping[str, Instrument]] = _listed()

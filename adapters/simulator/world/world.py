@@ -105,6 +105,7 @@ class World:
         self._history = lru_cache(_KEPT)(self._made)
         self._market = lru_cache(8)(self._of_market)
         self._walk = lru_cache(_KEPT)(self._walked)
+        self._member = lru_cache(_KEPT)(self._of_member)
 
     def days(self, exchange: Exchange) -> tuple[date, ...]:
         return trading_days(exchange, self.now)
@@ -251,7 +252,7 @@ class World:
             return derivatives.option(self, option)
         one = self.instrument(key)
         whole = trading_days(one.exchange, LAST)
-        if one.kind == "index" and one.members:
+        if is_basket := one.kind == "index" and (one.members or one.exchange == "CN"):
             path, sizes = self._basket(one, whole)
         elif one.kind == "fund":
             path, sizes = self._fund(one, whole)
@@ -260,8 +261,9 @@ class World:
         path = path - path[_anchor(whole)] + np.log(one.level)
         number = len(trading_days(one.exchange, self.now))
         made = self._traded(one, whole[:number], path[:number], sizes[:number])
-        if one.kind == "index" and one.members:
-            volume = np.sum([self.history(member).volume for member in one.members], axis=0)
+        if is_basket:
+            members = [self.history(member).volume for member in self.weights(key)]
+            volume = np.sum(members, axis=0)
             return replace(made, volume=volume)
         return made
 
@@ -284,7 +286,7 @@ class World:
         anchor, weights = _anchor(whole), self.weights(one.key)
         total, sizes = np.zeros(len(whole)), np.zeros(len(whole))
         for member, weight in weights.items():
-            path, of_member = self._path(self.instrument(member), len(whole))
+            path, of_member = self._member(member)
             total += weight * np.exp(path - path[anchor])
             sizes += weight * of_member
         return np.log(total), sizes * 0.6
@@ -296,6 +298,22 @@ class World:
         worth = {m: LISTED[m].level * LISTED[m].shares for m in members}
         whole = sum(worth.values())
         return {member: value / whole for member, value in worth.items()}
+
+    def holdings(self, key: str, day: date | None = None) -> Mapping[str, float]:
+        """The weights of an index's members, or a fund's holdings, on a day, or the last one."""
+        worth = dict[str, float]()
+        for member, weight in self.weights(key).items():
+            made = self.history(member)
+            at = max(between(made.days, None, day).stop - 1, 0)
+            start = _anchor(made.days)
+            grown = made.close[at] * made.factor[at] / (made.close[start] * made.factor[start])
+            worth[member] = weight * float(grown)
+        whole = sum(worth.values())
+        return {member: value / whole for member, value in worth.items()}
+
+    def _of_member(self, key: str) -> tuple[Floats, Floats]:
+        one = self.instrument(key)
+        return self._path(one, len(trading_days(one.exchange, LAST)))
 
     def _holdings(self, key: str) -> tuple[str, ...]:
         """Ten shares, as the seed chooses."""
