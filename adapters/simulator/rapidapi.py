@@ -20,8 +20,11 @@ from adapters.simulator.shapes import (
     Request,
     Simulation,
     as_json,
+    grouped,
     read_day,
 )
+from adapters.simulator.world import derivatives
+from adapters.simulator.world.calendar import FIRST
 from adapters.simulator.world.instruments import LISTED
 from adapters.simulator.world.world import Bar, World
 from manifests import Catalog, Manifest, RapidApiBinding
@@ -134,18 +137,79 @@ class Asked:
         kind = "fx" if f"fx:{base}" in LISTED else "coin"
         found = []
         for bar in self._bars_of(f"{kind}:{base}", world, number):
-            by = 1 / world.rate(quote, "USD", bar.day)
+            day = bar.day
+            by = 1 / world.rate(quote, "USD", date(day.year, day.month, day.day))
             names = ("open", "high", "low", "close", "before")
             prices = {name: round(getattr(bar, name) * by, 6) for name in names}
             found.append(bar._replace(**prices))
         return found
 
     def _bars_of(self, key: str, world: World, number: int) -> list[Bar]:
+        if number == 1:
+            return world.latest(key, 1)
         first, last = (_day(self.query, names) for names in (_FIRST, _LAST))
-        if number == 1 or first is last is None:
+        size, unit = self.interval
+        if first is last is None and (days := self.span(world.now)):
+            first = world.now - timedelta(days)
+        if unit == "minute":
+            known = world.latest(key, 1) if first is last is None else world.bars(key, first, last)
+            minutes = (world.minutes(key, day.day, size) for day in known[-MOST_BARS:])
+            return [bar for of_day in minutes for bar in of_day][-MOST_BARS:]
+        if unit in _GROUPS:
+            bars = grouped(world.bars(key, None, last), _GROUPS[unit])
+            bars = [bar for bar in bars if first is None or bar.day >= first]
+            return bars[-(number if first is last is None else MOST_BARS) :]
+        if first is last is None:
             return world.latest(key, number)
         return world.bars(key, first, last)[-MOST_BARS:]
 
+    @property
+    def interval(self) -> tuple[int, str]:
+        """How long a bar is: a number of minutes, a day, a week or a month."""
+        for name, text in self.query.items():
+            if _plain(name) in _INTERVALS and (found := _INTERVAL.fullmatch(text.strip())):
+                unit = next(unit for unit, text in found.groupdict().items() if text)
+                number = int(found[1] or 1)
+                if unit == "hour":
+                    return number * 60, "minute"
+                return max(number, 1), unit
+        words = " ".join((self.hint, self.query.get("function", "").lower()))
+        return 1, next((unit for unit in _GROUPS if f"{unit}ly" in words), "day")
+
+    def span(self, now: date) -> int:
+        """How many days up to now are asked for; 0 if none."""
+        for name, text in self.query.items():
+            asked, plain = text.strip().lower(), _plain(name)
+            found = _RANGE.fullmatch(asked)
+            if found and (plain in _RANGES or (plain == "interval" and found["c"])):
+                number, unit = int(found["a"] or found["d"]), found["b"] or found["c"]
+                return min(max(number * _DAYS[unit], 1), (now - FIRST).days)
+            if plain in _RANGES and asked == "ytd":
+                return now.timetuple().tm_yday
+        return 0
+
+
+def _plain(name: str) -> str:
+    return re.sub("[^a-z]", "", name.lower())
+
+
+_INTERVALS = frozenset(
+    {
+        *("interval", "pairinterval", "timebucket", "gran", "granularity", "showby", "resolution"),
+        *("timeframe", "period"),
+    }
+)
+"""What hosts call the length of a bar."""
+
+_INTERVAL = re.compile(
+    r"(\d*) ?(?:(?P<month>M|1mo|mo|months?|monthly)|(?P<minute>m|mins?|minutes?)"
+    r"|(?P<hour>h|H|hours?|hourly)|(?P<day>[dD]|days?|daily)|(?P<week>[wW]k?|weeks?|weekly))"
+)
+_GROUPS = {"week": "102", "month": "103"}
+_RANGES = frozenset({"range", "chartperiod", "timeperiod", "period"})
+_RANGE = re.compile(r"(?P<a>\d+)(?P<b>h|d|w|m|mo|y)|(?P<c>[dmy])(?P<d>\d+)")
+_DAYS = {"h": 0, "d": 1, "w": 7, "m": 30, "mo": 30, "y": 365}
+"""What hosts call a span up to now, such as `1Y`, `6mo` or `m6`."""
 
 MOST_BARS = 1_000
 _FIRST = ("start", "start_date", "date_start", "startDate", "from", "from_date", "period1")
@@ -204,6 +268,48 @@ def _bars(asked: Asked, rng: Luck) -> object:
         for bar in asked.bars(rng.world, 60)
     ]
     return {"symbol": asked.subject, "bars": bars}
+
+
+def _option_family(key: str) -> str:
+    """The options on an instrument, if any."""
+    if key.startswith("us:"):
+        return key.replace(":", ".", 1)
+    known = {"sh000300": "IO", "sh000016": "HO", "sh000852": "MO"}
+    return known.get(key) or (key[2:] if key[2:] in derivatives.OPTION_FUNDS else "")
+
+
+def _expirations(asked: Asked, rng: Luck) -> object:
+    family = _option_family(asked.key)
+    months = derivatives.option_months(family, rng.world.now) if family else []
+    ends = [derivatives.option_expiry(family, month).isoformat() for month in months]
+    return {"symbol": asked.subject, "expirations": ends}
+
+
+def _options(asked: Asked, rng: Luck) -> object:
+    """The options of one expiry: that which is asked for, or the nearest."""
+    family, world = _option_family(asked.key), rng.world
+    months = derivatives.option_months(family, world.now) if family else []
+    day = _day(asked.query, ("expiration", "expiration_date", "date", "expiry"))
+    ends = {derivatives.option_expiry(family, month): month for month in months}
+    end = day if day in ends else min(ends, default=None)
+    sides: dict[bool, list[object]] = {True: [], False: []}
+    for one in derivatives.chain(world, family, ends[end]) if end else []:
+        bar, tick = world.latest(one.key, 1)[-1], 10.0**-one.digits
+        sides[one.is_call].append({
+            "contract": one.key.partition(":")[2].removeprefix("us."), "strike": one.strike,
+            "last": bar.close, "change": round(bar.close - bar.before, 4),
+            "bid": round(max(bar.close - tick, 0.0), 4), "ask": round(bar.close + tick, 4),
+            "volume": bar.volume, "openInterest": bar.volume * 5,
+            "impliedVolatility": round(derivatives.greeks(world, one).volatility, 4),
+        })  # fmt: skip
+    return {
+        "symbol": asked.subject,
+        "price": world.close(asked.key),
+        "expiration": end.isoformat() if end else None,
+        "expirations": [one.isoformat() for one in ends],
+        "calls": sides[True],
+        "puts": sides[False],
+    }
 
 
 def _news(asked: Asked, rng: Luck) -> object:
@@ -302,6 +408,8 @@ def _figures(asked: Asked, rng: Luck) -> object:
 
 
 _SHAPES: tuple[tuple[str, Callable[[Asked, Luck], object]], ...] = (
+    ("option-expirations options/expirations", _expirations),
+    ("/op/option /options", _options),
     ("search auto-complete suggest available list-pairs /pairs", _matches),
     ("news article press transcript comment /analysis trending", _news),
     ("chart hist candle ohlc kline series daily intraday trades", _bars),

@@ -17,13 +17,16 @@ from numpy.typing import NDArray
 
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_market import MARKET
+from adapters.simulator.akshare_quotes import QUOTES
 from adapters.simulator.rapidapi import document
-from adapters.simulator.shapes import Luck
+from adapters.simulator.shapes import MOST, Luck
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import trading_days
 from adapters.simulator.world.instruments import CHINA, FUTURES, LISTED
 from adapters.simulator.world.world import ANCHOR, Floats, World
 
+_TENCENT = MARKET["proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get"]
+_SINA_MINUTES = QUOTES["quotes.sina.cn", "/cn/api/jsonp_v2.php/*/CN_MarketDataService.getKLineData"]
 _KLINE = EASTMONEY["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
 _REPORT = EASTMONEY["datacenter-web.eastmoney.com", "/api/data/v1/get"]
 _CSINDEX = MARKET["www.csindex.com.cn", "/csindex-home/perf/index-perf"]
@@ -220,7 +223,7 @@ def _futures(world: World) -> Found:
 
 def _parity(world: World) -> Found:
     """A call less a put of one strike is the future price less the strike, discounted."""
-    for family in ("510050", "510300", "IO", "M"):
+    for family in ("510050", "510300", "IO", "M", "us.AAPL"):
         for month in derivatives.option_months(family, world.now)[:2]:
             options = derivatives.chain(world, family, month)
             half = len(options) // 2
@@ -251,6 +254,18 @@ def _sources(world: World) -> Found:
         traded = {line[0].replace("-", ""): float(line[2]) for line in _bars(world, f"sh{code}")}
         for row in compiled:
             yield _one(traded[row["tradeDate"]] == row["close"], f"{code} {row['tradeDate']}")
+    for one in CHINA[::5]:
+        lines, asked = _bars(world, one.key, beg=first), {"param": f"{one.key},day,,,{MOST},"}
+        told = orjson.loads(_TENCENT(asked, Luck("", world)).body.partition(b"=")[2])["data"]
+        for line, other in zip(lines[::-1], told[one.key]["day"][::-1], strict=False):
+            yield _one([*map(float, line[1:5])] == [*map(float, other[1:5])], f"{line} {other}")
+        query = {"symbol": one.key, "scale": "30", "datalen": "8"}
+        text = _SINA_MINUTES(query, Luck("", world)).body.partition(b"=(")[2]
+        spans = [float(row["close"]) for row in orjson.loads(text.removesuffix(b");"))]
+        minutes: Any = document("/chart", {"symbol": one.key, "interval": "30min"}, world)
+        both = [[bar["close"] for bar in minutes["bars"]]]
+        both.append([float(line[2]) for line in _bars(world, one.key, "30")[-8:]])
+        yield _one(both == [spans, spans] and spans[-1] == float(lines[-1][2]), one.key)
     for one in [one for one in LISTED.values() if one.exchange in ("US", "CN")][::5]:
         if one.kind == "share":
             quote: Any = document("/quote", {"symbol": one.code}, world)

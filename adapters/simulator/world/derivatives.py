@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.simulator.world.calendar import FIRST, between, trading_days
+from adapters.simulator.world.calendar import FIRST, Exchange, between, trading_days
 from adapters.simulator.world.instruments import FUTURES, Instrument
 
 if TYPE_CHECKING:
@@ -218,7 +218,9 @@ def open_interest(world: "World", key: str, days: Sequence[date]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A European option. `family` is a fund's code, `IO`, `HO`, `MO` or a future's product."""
+    """A European option. `family` is a fund's code, `IO`, `HO`, `MO`, a future's product or, for
+    shares of New York, such as `us.AAPL`.
+    """
 
     family: str
     month: Month
@@ -238,6 +240,8 @@ class Option:
             return f"{'sh' if self.family[0] == '5' else 'sz'}{self.family}"
         if self.family in _OPTIONS_OF_INDEX:
             return _OF_INDEX[_OPTIONS_OF_INDEX[self.family]]
+        if self.family.startswith("us."):
+            return self.family.replace(".", ":", 1)
         return f"future:{self.family}{self.month}"
 
     @property
@@ -246,7 +250,7 @@ class Option:
 
     @property
     def digits(self) -> int:
-        return 4 if self.family.isdecimal() else 1
+        return 4 if self.family.isdecimal() else 2 if self.family.startswith("us.") else 1
 
     @property
     def code(self) -> str:
@@ -259,7 +263,9 @@ class Option:
 
 def option_of(key: str, now: date) -> Option | None:
     """The option of a key such as `option:IO2607C4000` or `option:5100502607C02500`."""
-    found = re.fullmatch(r"option:(\d{6}|[A-Z]{1,2})(\d{3,4})([CP])(\d+(?:\.\d+)?)", key)
+    found = re.fullmatch(
+        r"option:(\d{6}|[A-Z]{1,2}|us\.[A-Z.]+)(\d{3,4})([CP])(\d+(?:\.\d+)?)", key
+    )
     month = Month.read(found[2], now) if found else None
     if found is None or month is None:
         return None
@@ -285,6 +291,8 @@ def option_expiry(family: str, month: Month) -> date:
     """
     if family.isdecimal():
         return _traded(_nth(*month, 2, 4))
+    if family.startswith("us."):
+        return _nth(*month, 4, 3)
     if family in _OPTIONS_OF_INDEX:
         return _traded(_nth(*month, 4, 3))
     return _traded(date(*month, 1) - timedelta(8))
@@ -293,7 +301,7 @@ def option_expiry(family: str, month: Month) -> date:
 def option_months(family: str, day: date) -> list[Month]:
     """The months that are traded on a day, the nearest first."""
     start = day.year * 12 + day.month - 1
-    if family.isdecimal() or family in _OPTIONS_OF_INDEX:
+    if family.isdecimal() or family in _OPTIONS_OF_INDEX or family.startswith("us."):
         found = [one for n in range(12) if option_expiry(family, one := _month(start + n)) >= day]
         quarters = [one for one in found[2:] if one.month % 3 == 0]
         return [*found[:2], *quarters[:2]]
@@ -335,9 +343,10 @@ def chain(world: "World", family: str, month: Month) -> list[Option]:
     return [Option(family, month, is_call, k) for is_call in (True, False) for k in strikes]
 
 
-def rate_on(world: "World", days: Sequence[date]) -> Floats:
+def rate_on(world: "World", days: Sequence[date], country: str = "CN") -> Floats:
     """The rate of money for a short time, by day: a fraction of one a year."""
-    return np.array(world.series("treasury CN", days, 1.5, 0.006)) / 100
+    terms = (3.9, 0.008) if country == "US" else (1.5, 0.006)
+    return np.array(world.series(f"treasury {country}", days, *terms)) / 100
 
 
 class Terms(NamedTuple):
@@ -354,8 +363,8 @@ class Terms(NamedTuple):
 def _terms(world: "World", one: Option, made: "History", where: slice) -> Terms:
     days = made.days[where]
     years = np.maximum([(one.expiry - day).days for day in days], 0.02) / 365
-    rate = rate_on(world, days)
-    if one.family.isdecimal():
+    rate = rate_on(world, days, "US" if one.family.startswith("us.") else "CN")
+    if one.family.isdecimal() or one.family.startswith("us."):
         ahead = np.exp(rate * years)
     elif one.family in _OPTIONS_OF_INDEX:
         ahead = np.exp(carry(world, _OPTIONS_OF_INDEX[one.family]) * years)
@@ -472,4 +481,5 @@ def option_instrument(one: Option) -> Instrument:
     code = one.key.partition(":")[2]
     kind = "购" if one.is_call else "沽"
     name = f"{OPTION_FUNDS.get(one.family, one.family)}{kind}{one.month.month}月{one.strike:g}"
-    return Instrument(one.key, code, name, "option", "CN", 1.0, digits=one.digits)
+    exchange: Exchange = "US" if one.family.startswith("us.") else "CN"
+    return Instrument(one.key, code, name, "option", exchange, 1.0, digits=one.digits)
