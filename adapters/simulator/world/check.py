@@ -5,6 +5,7 @@ facts are the eleven of R. Cont, "Empirical properties of asset returns: stylize
 statistical issues", Quantitative Finance 1 (2001), over the shares of Shanghai and Shenzhen.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -16,6 +17,7 @@ import orjson
 from numpy.typing import NDArray
 
 from adapters.simulator.akshare_eastmoney import EASTMONEY
+from adapters.simulator.akshare_funds import FUNDS
 from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.akshare_quotes import QUOTES
 from adapters.simulator.rapidapi import document
@@ -25,6 +27,8 @@ from adapters.simulator.world.calendar import trading_days
 from adapters.simulator.world.instruments import CHINA, FUTURES, LISTED
 from adapters.simulator.world.world import ANCHOR, Floats, World
 
+_VALUES = FUNDS["api.fund.eastmoney.com", "/f10/lsjz"]
+_INDUSTRIES = FUNDS["api.fund.eastmoney.com", "/f10/HYPZ/"]
 _TENCENT = MARKET["proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get"]
 _SINA_MINUTES = QUOTES["quotes.sina.cn", "/cn/api/jsonp_v2.php/*/CN_MarketDataService.getKLineData"]
 _KLINE = EASTMONEY["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
@@ -168,6 +172,36 @@ def _funds(world: World) -> Found:
     """A fund is worth its holdings, less its fee."""
     for code in ("sh510300", "sh588000", "sz159915"):
         yield from _basket(world, code, 0.005 / 365)
+
+
+def _held(world: World) -> Found:
+    """What a fund holds grows as the fund does, and is the fund's whole worth."""
+    for code in ("000001", "110011", "005827"):
+        year = {"fundCode": code, "year": str(world.now.year - 1)}
+        body = _INDUSTRIES(year, Luck("", world)).body
+        parts = orjson.loads(body[body.index(b"{") : -1])["Data"]["QuarterInfos"]
+        days = [date.fromisoformat(part["JZRQ"]) for part in parts][::-1]
+        told = orjson.loads(_VALUES({"fundCode": code}, Luck("", world)).body)["Data"]["LSJZList"]
+        values = {date.fromisoformat(row["FSRQ"]): float(row["DWJZ"]) for row in told}
+        for part in parts:
+            whole = sum(float(row["ZJZBL"]) for row in part["HYPZInfo"])
+            yield _one(abs(whole - 100) < 0.06, f"{code} {part['JZRQ']} {whole}")
+        traded = world.days("CN")
+        ends = [traded[bisect_right(traded, day) - 1] for day in days]
+        for first, last in pairwise(ends):
+            grown = sum(
+                weight * _worth_of(world, member, last) / _worth_of(world, member, first)
+                for member, weight in world.holdings(f"of{code}", first).items()
+            )
+            fair = grown * np.exp(-0.005 / 365 * (last - first).days)
+            is_so = abs(values[last] / values[first] / fair - 1) < 0.004
+            yield _one(is_so, f"{code} {first} {last} {fair}")
+
+
+def _worth_of(world: World, key: str, day: date) -> float:
+    made = world.history(key)
+    at = made.days.index(day)
+    return float(made.close[at] * made.factor[at])
 
 
 def _basket(world: World, key: str, fee: float) -> Found:
@@ -314,7 +348,19 @@ def _later(world: World) -> Found:
 
 
 _IDENTITIES: tuple[Callable[[World], Found], ...] = (
-    *(_ordered, _adjusted, _limited, _ranges, _weeks, _indices, _funds, _worth, _sources, _rates),
+    *(
+        _ordered,
+        _adjusted,
+        _limited,
+        _ranges,
+        _weeks,
+        _indices,
+        _funds,
+        _held,
+        _worth,
+        _sources,
+        _rates,
+    ),
     *(_minutes, _futures, _parity, _days, _later),
 )
 

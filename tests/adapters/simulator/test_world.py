@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import date, timedelta
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from adapters.simulator.akshare import PAYLOADS
 from adapters.simulator.rapidapi import document
 from adapters.simulator.shapes import Luck
+from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import trading_days
 from adapters.simulator.world.check import LEAST_FACTS, facts, identities
 from adapters.simulator.world.instruments import LISTED
@@ -67,6 +68,61 @@ def test_nothing_lies_after_the_worlds_day_and_no_day_changes_later(now: date, k
     assert [bar[:6] for bar in a] == [bar[:6] for bar in b]
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    key=st.sampled_from([*SHARES, "sh000300", "hk00700", "us:AAPL", "coin:BTC", "future:RB0"]),
+    place=st.integers(0, 5000),
+    size=st.sampled_from([1, 5, 15, 30, 60]),
+)
+def test_the_minutes_of_a_day_are_the_day(key: str, place: int, size: int) -> None:
+    day = MADE.bars(key)[place]
+    found = MADE.minutes(key, day.day, size)
+    assert [bar.day for bar in found] == sorted({bar.day for bar in found})
+    assert all(bar.low <= min(bar.open, bar.close) <= bar.high for bar in found)
+    assert all(a.close == b.open == b.before for a, b in pairwise(found))
+    whole = (found[0].open, max(bar.high for bar in found), min(bar.low for bar in found))
+    assert (*whole, found[-1].close) == day[1:5]
+    assert sum(bar.volume for bar in found) == day.volume
+    assert MADE.minutes(key, date(2024, 2, 11), size) == [] or key.startswith("coin")
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    product=st.sampled_from(["RB", "AU", "TA", "IF", "SI"]),
+    year=st.integers(2010, 2026),
+    number=st.integers(1, 12),
+    now=st.dates(date(2024, 1, 2), date(2026, 12, 31)),
+)
+def test_a_future_meets_its_spot_and_does_not_know_the_future(
+    product: str, year: int, number: int, now: date
+) -> None:
+    month = derivatives.Month(year, number)
+    key, spot = f"future:{product}{month}", derivatives.spot_of(product)
+    earlier, later = World(0, now), MADE
+    for world in (earlier, later):
+        days = world.bars(key)
+        assert all(bar.day <= world.now for bar in days)
+        if days and derivatives.expiry(product, month) <= world.now:
+            assert days[-1].close == world.close(spot, days[-1].day)
+    until = min(now, NOW)
+    assert earlier.bars(key, None, until) == later.bars(key, None, until)
+
+
+@pytest.mark.parametrize("family", ["510050", "IO", "AU", "us.AAPL"])
+def test_a_chain_of_options_is_ordered_and_keeps_its_prices(family: str) -> None:
+    month = derivatives.option_months(family, NOW)[1]
+    options = derivatives.chain(MADE, family, month)
+    calls = [MADE.close(one.key) for one in options if one.is_call]
+    puts = [MADE.close(one.key) for one in options if not one.is_call]
+    assert calls == sorted(calls, reverse=True)
+    assert puts == sorted(puts)
+    one = options[len(calls) // 2]
+    earlier = World(0, NOW - timedelta(20))
+    assert earlier.bars(one.key) == MADE.bars(one.key, None, earlier.now)
+    if family == "510050":
+        assert derivatives.option_by_code(MADE, one.code) == one
+
+
 def test_another_seed_is_another_market() -> None:
     a, b = (World(seed).bars("sh600519", date(2024, 5, 1)) for seed in (0, 1))
     assert [bar.day for bar in a] == [bar.day for bar in b]
@@ -94,9 +150,10 @@ def test_the_settings_know_the_world_and_keep_its_answers_apart() -> None:
     assert len(names) == 3
 
 
-def test_real_akshare_code_reads_one_market_from_two_hosts() -> None:
+def test_real_akshare_code_reads_one_market_from_three_hosts() -> None:
     closes = []
-    for tool, symbol in (("stock_zh_a_hist", "600519"), ("stock_zh_a_hist_tx", "sh600519")):
+    tools = (("stock_zh_a_hist", "600519"), ("stock_zh_a_hist_tx", "sh600519"))
+    for tool, symbol in (*tools, ("stock_zh_a_daily", "sh600519")):
         given_ = {**HIST, "symbol": symbol}
         text = [f"{name}={value}" for name, value in given_.items()]
         now = ("--simulated-now", "2024-01-15")
@@ -105,7 +162,7 @@ def test_real_akshare_code_reads_one_market_from_two_hosts() -> None:
         closes.append(
             [[row.get("日期") or row["date"], row.get("收盘") or row["close"]] for row in rows]
         )
-    assert closes[0] == closes[1]
+    assert closes[0] == closes[1] == closes[2]
     assert closes[0][-1][0] == "2024-01-15"
 
 
@@ -195,6 +252,38 @@ def test_a_chart_has_the_days_that_are_asked_for() -> None:
     days = [date(2024, 1, day) for day in (3, 4, 5, 8, 9, 10)]
     assert [bar["time"] for bar in chart["bars"]] == [str(day) for day in days]
     assert [bar["close"] for bar in chart["bars"]] == [MADE.close("us:AAPL", day) for day in days]
+
+
+@pytest.mark.parametrize(
+    ("asked", "number", "first", "last"),
+    [
+        ({"interval": "5min"}, 78, "2026-06-30T09:35:00", "2026-06-30T16:00:00"),
+        ({"resolution": "1h"}, 7, "2026-06-30T10:30:00", "2026-06-30T16:00:00"),
+        ({"show_by": "month", "start": "2024-01-01"}, 30, "2024-01-31", "2026-06-30"),
+        ({"function": "TIME_SERIES_WEEKLY"}, 60, "2025-05-16", "2026-06-30"),
+        ({"chart_period": "1Y"}, 252, "2025-06-30", "2026-06-30"),
+        ({"interval": "m6"}, 123, "2026-01-02", "2026-06-30"),
+    ],
+)
+def test_a_chart_has_the_interval_that_is_asked_for(
+    asked: dict[str, str], number: int, first: str, last: str
+) -> None:
+    chart: Any = document("/chart", {"symbol": "AAPL", **asked}, MADE)
+    assert len(chart["bars"]) == number
+    assert (chart["bars"][0]["time"], chart["bars"][-1]["time"]) == (first, last)
+    assert chart["bars"][-1]["close"] == MADE.close("us:AAPL", date.fromisoformat(last[:10]))
+
+
+def test_options_are_a_chain_of_one_expiry() -> None:
+    ends: Any = document("/symbols/get-option-expirations", {"symbol": "aapl"}, MADE)
+    for asked, end in (({}, 0), ({"expiration": ends["expirations"][1]}, 1)):
+        chain: Any = document("/op/option", {"symbol": "AAPL", **asked}, MADE)
+        assert chain["expiration"] == ends["expirations"][end]
+        assert chain["price"] == MADE.close("us:AAPL")
+        assert [one["strike"] for one in chain["calls"]] == [one["strike"] for one in chain["puts"]]
+    assert len(chain["calls"]) > 5
+    none: Any = document("/op/option", {"symbol": "600519"}, MADE)
+    assert none["calls"] == []
 
 
 def test_weeks_do_not_depend_on_the_first_day() -> None:
