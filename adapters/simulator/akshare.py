@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import orjson
 
 from adapters.simulator import columns
+from adapters.simulator.akshare_boards import BOARD_PAYLOADS
 from adapters.simulator.akshare_derivatives import DERIVATIVES
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_economy import ECONOMY
@@ -28,6 +29,7 @@ PAYLOADS: Mapping[tuple[str, str], Payload] = {
     **QUOTES,
     **DERIVATIVES,
     **FUNDS,
+    **BOARD_PAYLOADS,
 }
 
 FUNCTIONS: frozenset[str] = frozenset({
@@ -76,7 +78,12 @@ FUNCTIONS: frozenset[str] = frozenset({
     "fund_individual_profit_probability_xq", "index_stock_cons_csindex",
     "index_stock_cons_weight_csindex", "stock_zh_index_value_csindex", "index_detail_cni",
     "index_detail_hist_cni", "index_detail_hist_adjust_cni", "index_stock_cons",
-    "stock_a_code_to_symbol",
+    "stock_a_code_to_symbol", "index_hist_sw", "index_realtime_sw", "index_component_sw",
+    "index_min_sw", "index_analysis_daily_sw", "index_analysis_weekly_sw",
+    "index_analysis_monthly_sw", "index_analysis_week_month_sw", "index_realtime_fund_sw",
+    "stock_sector_spot", "stock_sector_detail", "stock_classify_sina", "index_stock_cons_sina",
+    "stock_intraday_sina", "stock_zh_ah_daily", "stock_zh_a_tick_tx_js", "stock_sse_deal_daily",
+    "stock_info_sh_name_code", "stock_info_sz_name_code", "stock_individual_spot_xq",
 })  # fmt: skip
 
 

@@ -314,7 +314,7 @@ def unlisted(key: str, luck: float) -> Instrument:
         return Instrument(key, code, f"模拟{code}", "share", "HK", 20 * spread, shares=number)
     if key.startswith("of"):
         return Instrument(key, code, f"模拟{code}基金", "fund", "CN", 1.2, 0.012, digits=4)
-    if key.startswith(("sh000", "sz399", "zz")):
+    if key.startswith(("sh000", "sz399", "zz", "sw")):
         return Instrument(key, code, f"模拟{code}指数", "index", "CN", 3600 * spread, 0.012)
     if code[:1] in {"1", "5"}:
         return Instrument(key, code, f"模拟{code}基金", "fund", "CN", 1.2, 0.012, digits=3)
