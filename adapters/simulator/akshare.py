@@ -83,7 +83,10 @@ FUNCTIONS: frozenset[str] = frozenset({
     "index_analysis_monthly_sw", "index_analysis_week_month_sw", "index_realtime_fund_sw",
     "stock_sector_spot", "stock_sector_detail", "stock_classify_sina", "index_stock_cons_sina",
     "stock_intraday_sina", "stock_zh_ah_daily", "stock_zh_a_tick_tx_js", "stock_sse_deal_daily",
-    "stock_info_sh_name_code", "stock_info_sz_name_code", "stock_individual_spot_xq",
+    "futures_spot_price", "futures_spot_price_daily", "futures_contract_info_cffex",
+    "futures_contract_info_shfe", "futures_contract_info_ine", "futures_index_ccidx",
+    "stock_board_industry_index_ths", "stock_board_industry_info_ths", "stock_info_sh_name_code",
+    "stock_info_sz_name_code", "stock_individual_spot_xq",
 })  # fmt: skip
 
 
@@ -93,6 +96,8 @@ _SUBJECT = re.compile(
     r"|(?<=/reinstatement/)[^/]+|(?<=^/futures/quotes/).+|(?<=^/futures/view/optionsDP.php/).+"
     r"|(?<=^/jbgk_)\d+|(?<=^/data/fundrating_)[\d_-]+|(?<=^/data/Net/info/).+|(?<=/indexid/).+"
     r"|(?<=/analysis/)\w+|(?<=/achievement/)\w+|(?<=/ratio/)\w+|(?<=/fund/detail/)\w+"
+    r"|(?<=^/sf/)day-.+|(?<=^/sj/jycs/).+|(?<=^/data/busiparamdata/future/).+"
+    r"|(?<=^/thshy/detail/code/).+|(?<=^/v4/line/).+"
     r"|(?<=^/djapi/fund/)\d+|(?<=/autofile/cons/).+|(?<=/closeweight/).+|(?<=/indicator/).+"
     r"|(?<=^/)(?:(?:rn=[^&]*&)?list=.*)?$"
 )

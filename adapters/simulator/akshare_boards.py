@@ -321,6 +321,53 @@ def _shenzhen(query: Query, rng: Luck) -> Reply:
     return as_xlsx(rows)
 
 
+# --- Tonghuashun ---------------------------------------------------------------------------------
+
+
+def _tonghuashun(code: str) -> Instrument:
+    """The board of an industry by its number, from 881000 on."""
+    boards = [one for key, one in BOARDS.items() if key >= "bk:BK1000"]
+    return boards[(int(code) - 881000) % len(boards)]
+
+
+def _board_page(query: Query, rng: Luck) -> Reply:
+    """The page of one industry: the names of all, and the board's quote."""
+    one = _tonghuashun(rng.path.rstrip("/").rpartition("/")[2])
+    names = [board.name for key, board in BOARDS.items() if key >= "bk:BK1000"]
+    links = "".join(
+        f'<a href="http://q.10jqka.com.cn/thshy/detail/code/{881000 + place}/">{name}</a>'
+        for place, name in enumerate(names)
+    )
+    bar = rng.world.latest(one.key, 1)[-1]
+    bars = [rng.world.latest(member, 1)[-1] for member in one.members]
+    rose, fell = (sum(bar.change * sign > 0 for bar in bars) for sign in (1, -1))
+    facts = {
+        "今开": f"{bar.open:.2f}", "昨收": f"{bar.before:.2f}", "最低": f"{bar.low:.2f}",
+        "最高": f"{bar.high:.2f}", "成交量(万手)": f"{bar.volume / 1e4:.2f}",
+        "板块涨幅": f"{bar.change:.2f}%", "涨跌家数": f"{rose}\n{fell}",
+        "成交额(亿)": f"{sum(map(_amount, bars)) / 1e8:.2f}",
+    }  # fmt: skip
+    told = "".join(f"<dl><dt>{name}</dt><dd>{value}</dd></dl>" for name, value in facts.items())
+    text = f'<div class="cate_inner">{links}</div><div class="board-infos">{told}</div>'
+    return Reply(f"<html><body>{text}</body></html>".encode("gbk"), "text/html; charset=gbk")
+
+
+def _board_year(query: Query, rng: Luck) -> Reply:
+    """The days of one board in a year."""
+    *_, name, _, year = rng.path.removesuffix(".js").split("/")
+    number = int(year)
+    bars = rng.world.bars(
+        _tonghuashun(name.removeprefix("bk_")).key, date(number, 1, 1), date(number, 12, 31)
+    )
+    lines = [
+        f"{bar.day:%Y%m%d},{bar.open:.2f},{bar.high:.2f},{bar.low:.2f},{bar.close:.2f},"
+        f"{bar.volume * 100},{bar.volume * 1200},,,,0"
+        for bar in bars
+    ]
+    text = as_json({"num": len(lines), "data": ";".join(lines)}).body.decode() if lines else ""
+    return Reply(f"quotebridge({text})".encode(), "application/javascript; charset=utf-8")
+
+
 # --- Xueqiu --------------------------------------------------------------------------------------
 
 
@@ -382,6 +429,8 @@ BOARD_PAYLOADS: Mapping[tuple[str, str], Payload] = {
     ("query.sse.com.cn", "/commonQuery.do"): _shanghai,
     ("query.sse.com.cn", "/sseQuery/commonQuery.do"): _shanghai,
     ("www.szse.cn", "/api/report/ShowReport"): _shenzhen,
+    ("q.10jqka.com.cn", "/thshy/detail/code/*"): _board_page,
+    ("d.10jqka.com.cn", "/v4/line/*"): _board_year,
     ("xueqiu.com", "/"): _home,
     ("stock.xueqiu.com", "/v5/stock/quote.json"): _xueqiu,
 }

@@ -1,12 +1,15 @@
 """Simulated futures and options of Sina and Eastmoney."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from typing import Final
+
+import numpy as np
 
 from adapters.simulator.akshare_eastmoney import minutes
 from adapters.simulator.akshare_quotes import jsonp, quoted, share_quote, sheet
-from adapters.simulator.shapes import Luck, Payload, Query, Reply, Row, as_json
+from adapters.simulator.shapes import Luck, Payload, Query, Reply, Row, as_json, read_day
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.derivatives import OPTION_FUNDS, Month, Option
 from adapters.simulator.world.instruments import ABROAD, FUTURES
@@ -179,6 +182,93 @@ def _redis(query: Query, rng: Luck) -> Reply:
             for name, contract in names
         ]
     return as_json(rows)
+
+
+_SPOTS: Final = {
+    "RB": "螺纹钢", "HC": "热轧卷板", "CU": "铜", "AL": "铝", "ZN": "锌", "PB": "铅", "NI": "镍",
+    "SN": "锡", "AU": "黄金", "AG": "白银", "RU": "天然橡胶", "BU": "石油沥青", "FU": "燃料油",
+    "SP": "纸浆", "A": "豆一", "M": "豆粕", "Y": "豆油", "P": "棕榈油", "C": "玉米", "I": "铁矿石",
+    "J": "焦炭", "JM": "焦煤", "V": "PVC", "PP": "聚丙烯", "EG": "乙二醇", "TA": "PTA",
+    "SR": "白糖", "CF": "棉花", "OI": "菜籽油", "RM": "菜籽粕", "MA": "甲醇",
+}  # fmt: skip
+"""What the site on commodities calls the products."""
+
+
+def _spots(query: Query, rng: Luck) -> Reply:
+    """Prices of commodities on a day beside those of the nearest month and the main one."""
+    day, world = read_day(rng.path.rpartition("day-")[2].removesuffix(".html")), rng.world
+    if day not in world.days("CN"):
+        return sheet([[["-"]]], charset="utf-8")
+    rows: list[Sequence[object]] = [["商品", "价格", "", "", "", "", ""]]
+    for product, name in _SPOTS.items():
+        near = derivatives.months(product, day)[0][0]
+        main = derivatives.main_month(product, day)
+        prices = [world.close(f"future:{product}{month}", day) for month in (near, main)]
+        spot = world.close(derivatives.spot_of(product), day)
+        rows.append([name, spot, str(near), prices[0], "", str(main), prices[1]])
+    return sheet([[["", ""], ["", f"生意社100ppi {day:%Y年%m月%d日}"]], rows], charset="utf-8")
+
+
+def _opened(world: World, product: str, day: date) -> Iterator[tuple[str, Month, list[Bar]]]:
+    """The contracts of a product that are traded on a day, and their days."""
+    for month, _ in derivatives.months(product, day):
+        if bars := world.bars(f"future:{product}{month}", None, day):
+            yield f"{product}{month}", month, bars
+
+
+def _financial_terms(query: Query, rng: Luck) -> Reply:
+    """The terms of the futures on indices on a day, as XML."""
+    day = read_day("".join(rng.path.split("/")[3:5])) or rng.world.now
+    text = ""
+    for product in ("IF", "IH", "IC", "IM"):
+        for symbol, month, bars in _opened(rng.world, product, day):
+            before = bars[-1].before
+            facts = {
+                "TRADING_DAY": f"{day:%Y%m%d}", "PRODUCT_ID": product, "INSTRUMENT_ID": symbol,
+                "INSTRUMENT_MONTH": str(month), "BASIS_PRICE": f"{bars[0].open:.1f}",
+                "OPEN_DATE": f"{bars[0].day:%Y%m%d}",
+                "END_TRADING_DAY": f"{derivatives.expiry(product, month):%Y%m%d}",
+                "UPPER_VALUE": "10%", "LOWER_VALUE": "10%",
+                "UPPERLIMITPRICE": f"{before * 1.1:.1f}", "LOWERLIMITPRICE": f"{before * 0.9:.1f}",
+                "LONG_LIMIT": "5000",
+            }  # fmt: skip
+            cells = "".join(f"<{name}>{value}</{name}>" for name, value in facts.items())
+            text += f"<INDEX>{cells}</INDEX>"
+    return Reply(f"<INDEXES>{text}</INDEXES>".encode(), "text/xml; charset=utf-8")
+
+
+def _commodity_terms(query: Query, rng: Luck) -> Reply:
+    """The terms of the futures of Shanghai on a day, or those of its energy exchange."""
+    day = read_day(rng.path[-12:-4]) or rng.world.now
+    exchange = "ine" if "rnd" in query else "shfe"  # the two have one path
+    rows = list[Row]()
+    for product in (code for code, one in FUTURES.items() if one.exchange == exchange):
+        for symbol, month, bars in _opened(rng.world, product, day):
+            last = derivatives.expiry(product, month)
+            rows.append(
+                {"INSTRUMENTID": symbol.lower(), "OPENDATE": f"{bars[0].day:%Y%m%d}"}
+                | {"EXPIREDATE": f"{last:%Y%m%d}", "STARTDELIVDATE": f"{last:%Y%m%d}"}
+                | {"ENDDELIVDATE": f"{last:%Y%m%d}", "BASISPRICE": f"{bars[0].open:.1f}"}
+                | {"TRADINGDAY": f"{day:%Y%m%d}"}
+            )
+    return as_json({"ContractBaseInfo": rows, "update_date": f"{day} 15:00:00"})
+
+
+def _commodity_index(query: Query, rng: Luck) -> Reply:
+    """The days of an index of commodities: the mean of their main contracts."""
+    keys = [f"future:{product}0" for product in ("CU", "RB", "M", "TA", "AU", "I")]
+    days = rng.world.days("CN")
+    start = days.index(date(2010, 1, 4))
+    made = [rng.world.history(key).close[start:] for key in keys]
+    means = sum(close / close[0] for close in made) / len(keys) * np.ones(len(days) - start)
+    closes = [round(1000 * value, 2) for value in means.tolist()]
+    rows = [
+        {"tradeDate": str(day), "indexId": query.get("indexId", ""), "closingPrice": now}
+        | {"settlePrice": now, "dailyIncreaseAndDecrease": round(now - before, 2)}
+        | {"dailyIncreaseAndDecreasePercentage": round((now / before - 1) * 100, 2)}
+        for day, before, now in zip(days[start + 1 :], closes, closes[1:], strict=False)
+    ]
+    return as_json({"data": {"dateLineJson": rows}})
 
 
 # --- options -------------------------------------------------------------------------------------
@@ -434,6 +524,12 @@ DERIVATIVES: Mapping[tuple[str, str], Payload] = {
     ("finance.sina.com.cn", "/futures/quotes/*"): _terms,
     ("finance.sina.com.cn", "/money/future/hf.html"): _abroad_names,
     ("futsse-static.eastmoney.com", "/redis"): _redis,
+    ("www.100ppi.com", "/sf/*"): _spots,
+    ("www.100ppi.com", "/sf/"): _spots,
+    ("www.cffex.com.cn", "/sj/jycs/*"): _financial_terms,
+    ("www.shfe.com.cn", "/data/busiparamdata/future/*"): _commodity_terms,
+    ("www.ine.cn", "/data/busiparamdata/future/*"): _commodity_terms,
+    ("www.ccidx.com", "/CCI-ZZZS/index/getDateLine"): _commodity_index,
     (_SINA, f"{_OPEN}StockOptionService.getStockName"): _option_months,
     (_SINA, f"{_OPEN}StockOptionService.getRemainderDay"): _option_end,
     (_SINA, f"{_OPEN}StockOptionDaylineService.getOptionMinline"): _numbered_minutes,

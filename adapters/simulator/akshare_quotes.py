@@ -390,7 +390,9 @@ def _node_row(world: World, key: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-def sheet(tables: Iterable[Sequence[Sequence[object]]], *, has_head: bool = False) -> Reply:
+def sheet(
+    tables: Iterable[Sequence[Sequence[object]]], *, has_head: bool = False, charset: str = "gbk"
+) -> Reply:
     """Rows of tables as HTML; the first ones may be heads."""
 
     def row(cells: Sequence[object], tag: str) -> str:
@@ -404,8 +406,8 @@ def sheet(tables: Iterable[Sequence[Sequence[object]]], *, has_head: bool = Fals
         + "</table>"
         for table in tables
     )
-    head = '<html><head><meta charset="gb2312"></head><body>'
-    return Reply(f"{head}{text}</body></html>".encode("gbk", "replace"), "text/html; charset=gbk")
+    page = f'<html><head><meta charset="{charset}"></head><body>{text}</body></html>'
+    return Reply(page.encode(charset, "replace"), f"text/html; charset={charset}")
 
 
 _LIST = "/api/qt/clist/get"

@@ -253,6 +253,7 @@ _CONCEPTS: Final = ("融资融券", "绿色电力", "人工智能", "可燃冰",
 
 def _boards() -> dict[str, Instrument]:
     industries: dict[str, list[str]] = {"小金属": ["sh601899"], "互联网服务": ["sz300059"]}
+    industries |= {"元件": ["sz002475"]}
     for one in CHINA:
         industries.setdefault(INDUSTRIES[one.code], []).append(one.key)
     found = [(f"BK{1000 + n}", *item) for n, item in enumerate(sorted(industries.items()))]
