@@ -323,10 +323,14 @@ def _minutes(query: Query, rng: Luck) -> Reply:
     return jsonp("=", rows)
 
 
+_STAR_SINCE: Final = date(2019, 7, 22)
+"""The first day of the science board."""
+
+
 def _star(query: Query, rng: Luck) -> Reply:
     """Daily bars of a share of the science board, with those of the trading after the close."""
     key = sina_key(query.get("symbol", "sh688399"))
-    bars = rng.world.bars(key)
+    bars = rng.world.bars(key, _STAR_SINCE)
     rows = [
         {"d": str(bar.day), "o": f"{bar.open:.3f}", "h": f"{bar.high:.3f}", "l": f"{bar.low:.3f}"}
         | {"c": f"{bar.close:.3f}", "v": str(bar.volume * 100), "pv": str(bar.volume // 50)}

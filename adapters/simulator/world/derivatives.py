@@ -9,6 +9,7 @@ and their parity holds up to the tick.
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -361,8 +362,8 @@ class Terms(NamedTuple):
 
 
 def _terms(world: "World", one: Option, made: "History", where: slice) -> Terms:
-    days = made.days[where]
-    years = np.maximum([(one.expiry - day).days for day in days], 0.02) / 365
+    days, last = made.days[where], one.expiry
+    years = np.maximum([(last - day).days for day in days], 0.02) / 365
     rate = rate_on(world, days, "US" if one.family.startswith("us.") else "CN")
     if one.family.isdecimal() or one.family.startswith("us."):
         ahead = np.exp(rate * years)
@@ -371,10 +372,12 @@ def _terms(world: "World", one: Option, made: "History", where: slice) -> Terms:
     else:
         ahead = np.ones(len(days))
     spot = made if not one.underlying.startswith("future:") else world.history(spot_of(one.family))
-    moves = np.diff(np.log(spot.close), prepend=np.log(spot.close[:1]))
+    first = bisect_left(spot.days, days[0]) if days else 0
+    start = max(first - 61, 0)
+    moves = np.diff(np.log(spot.close[start : first + len(days)]), prepend=np.nan)[1:]
     sums = np.cumsum(np.concatenate(([0.0], moves**2)))
-    first = spot.days.index(days[0]) if days else 0
-    places = np.arange(first, first + len(days))
+    places = np.arange(first - start, first - start + len(days)) - 1
+    places = np.maximum(places, 0)
     since = np.maximum(places - 60, 0)
     yearly = np.sqrt(242 * (sums[places] - sums[since]) / np.maximum(places - since, 1))
     spread = np.log(one.strike / (made.close[where] * ahead))
