@@ -216,7 +216,7 @@ def _traded(query: Query, rng: Luck) -> Reply:
     day = read_day(rng.path.split("_")[3]) or rng.world.now
     rows = dict[str, Row]()
     for key, one in LISTED.items():
-        if one.kind == "fund":
+        if (one.kind, one.exchange) == ("fund", "CN"):
             bar, last = rng.world.bars(key, None, day)[-1], rng.world.latest(key, 1)[-1]
             rows[f"f{one.code}"] = (
                 {"code": one.code, "typename": "股票型", "net": f"{bar.close}", "name": one.name}

@@ -374,7 +374,9 @@ def _fund_list(query: Query, rng: Luck) -> Reply:
     """Quotes of all funds of a kind that exchanges trade."""
     node = query.get("node", "etf_hq_fund")
     keys = {
-        "etf_hq_fund": [key for key, one in LISTED.items() if one.kind == "fund"],
+        "etf_hq_fund": [
+            k for k, one in LISTED.items() if (one.kind, one.exchange) == ("fund", "CN")
+        ],
         "lof_hq_fund": _asked(rng.world, "b:MK0404"),
         "close_fund": ["sz184801", "sh505888", "sh501005"],
     }.get(node, [])

@@ -75,7 +75,9 @@ def document(
     subject = next((query[one] for one in names if query.get(one)), path.rsplit("/", 1)[-1])
     hint = f"{path} {name}".lower()
     shape = next((s for words, s in _SHAPES if any(w in hint for w in words.split())), _quote)
-    subjects = subject.split(",")[:MOST_SUBJECTS] if shape in (_quote, _bars) else [subject]
+    subjects = (
+        subject.split(",")[:MOST_SUBJECTS] if shape in (_quote, _bars, _holdings) else [subject]
+    )
     made = [
         shape(Asked(one, hint, query), Luck(f"{world.seed} {shape.__name__} {one}", world))
         for one in subjects
@@ -359,13 +361,15 @@ def _matches(asked: Asked, rng: Luck) -> object:
 
 
 def _holdings(asked: Asked, rng: Luck) -> object:
-    weights = sorted((rng.random() for _ in range(10)), reverse=True)
+    """What a fund or an index holds, the largest first, in percent."""
+    weights = rng.world.holdings(asked.key)
     return {
         "id": asked.subject,
-        "asOf": _now(rng).date().isoformat(),
+        "asOf": rng.world.now.isoformat(),
         "holdings": [
-            {"name": f"Holding {n + 1}", "weight": round(40 * w / sum(weights), 2)}
-            for n, w in enumerate(weights)
+            {"symbol": LISTED[member].code, "name": LISTED[member].name}
+            | {"weight": round(100 * weight, 2)}
+            for member, weight in sorted(weights.items(), key=lambda item: -item[1])
         ],
     }
 

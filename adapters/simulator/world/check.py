@@ -170,7 +170,7 @@ def _indices(world: World) -> Found:
 
 def _funds(world: World) -> Found:
     """A fund is worth its holdings, less its fee."""
-    for code in ("sh510300", "sh588000", "sz159915"):
+    for code in ("sh510300", "sh588000", "sz159915", "us:SPY", "hk02800"):
         yield from _basket(world, code, 0.005 / 365)
 
 

@@ -124,9 +124,11 @@ _INDICES: Final[Mapping[str, tuple[str, float, str]]] = {
 _FUNDS: Final = """
 sh510050 上证50ETF 2.35 sh000016;sh510300 沪深300ETF 3.45 sh000300;sz159919 沪深300ETF 3.49 sh000300
 sh510500 中证500ETF 5.46 sh000905;sh588000 科创50ETF 0.85 sh000688;sz159915 创业板ETF 1.82 sz399006
-sz159901 深证100ETF 2.52 sz399001;sh510210 上证指数ETF 0.71 sh000001
+sz159901 深证100ETF 2.52 sz399001;sh510210 上证指数ETF 0.71 sh000001;hk02800 盈富基金 17.1 hkHSI
+us:SPY SPDR-S&P-500-ETF 475 us:SPX;us:VOO Vanguard-S&P-500-ETF 437 us:SPX
+us:QQQ Invesco-QQQ-Trust 409 us:AAPL,us:MSFT,us:NVDA,us:AMZN,us:GOOGL,us:META,us:TSLA,us:NFLX,us:AMD
 """
-"""Funds that hold the members of an index: key, name, price and index."""
+"""Funds: key, name, price, and the index whose members they hold, or these."""
 
 # Product, name, exchange, price at about the start of 2024, units in a lot, and the months that are
 # traded most.
@@ -212,10 +214,12 @@ def _listed() -> dict[str, Instrument]:
         code = key[-3:]
         found[key] = Instrument(key, code, name, "index", exchange, level, members=own)
     for key, name, price, index in _rows(_FUNDS):
-        held = found[index].members
+        held = found[index].members if index in found else tuple(index.split(","))
+        code, where = key.removeprefix("us:").removeprefix("hk"), found[held[0]].exchange
         found[key] = Instrument(
-            key, key[2:], name, "fund", "CN", float(price), digits=3, members=held
-        )
+            key, code[2:] if where == "CN" else code, name.replace("-", " "), "fund", where,
+            float(price), digits=3 if where == "CN" else 2, members=held,
+        )  # fmt: skip
     for code, price, volatility in _rows(_COINS):
         key = f"coin:{code}"
         found[key] = Instrument(

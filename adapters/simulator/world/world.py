@@ -316,9 +316,12 @@ class World:
         return self._path(one, len(trading_days(one.exchange, LAST)))
 
     def _holdings(self, key: str) -> tuple[str, ...]:
-        """Ten shares, as the seed chooses."""
-        order = np.argsort(self._uniforms(len(CHINA), "holdings", key))
-        return tuple(CHINA[place].key for place in order[:10])
+        """Ten shares of the same exchange, as the seed chooses."""
+        exchange = self.instrument(key).exchange
+        known = tuple(one for one in LISTED.values() if one.kind == "share")
+        known = tuple(one for one in known if one.exchange == exchange) or CHINA
+        order = np.argsort(self._uniforms(len(known), "holdings", key))
+        return tuple(known[place].key for place in order[:10])
 
     def _fund(self, one: Instrument, whole: tuple[date, ...]) -> tuple[Floats, Floats]:
         """The value of its holdings, less a fee of half a percent a year."""

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from datetime import date, timedelta
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -272,6 +272,18 @@ def test_a_chart_has_the_interval_that_is_asked_for(
     assert len(chart["bars"]) == number
     assert (chart["bars"][0]["time"], chart["bars"][-1]["time"]) == (first, last)
     assert chart["bars"][-1]["close"] == MADE.close("us:AAPL", date.fromisoformat(last[:10]))
+
+
+def test_a_fund_shows_what_it_holds() -> None:
+    spy, qqq = cast("list[Any]", document("/get-holdings", {"symbols": "spy,qqq"}, MADE))
+    held = {one["symbol"]: one["weight"] for one in spy["holdings"]}
+    assert sum(held.values()) == pytest.approx(100, abs=0.2)
+    weights = MADE.holdings("us:SPX")
+    assert held == {key.removeprefix("us:"): round(100 * w, 2) for key, w in weights.items()}
+    assert len(qqq["holdings"]) == 9
+    start, now = MADE.close("us:SPY", date(2024, 1, 2)), MADE.close("us:SPY")
+    index = MADE.close("us:SPX") / MADE.close("us:SPX", date(2024, 1, 2))
+    assert now / start == pytest.approx(index, abs=0.02 * index)
 
 
 def test_options_are_a_chain_of_one_expiry() -> None:
