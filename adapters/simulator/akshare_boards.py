@@ -37,13 +37,14 @@ def _shenwan_days(query: Query, rng: Luck) -> Reply:
     """The days, weeks or months of one index."""
     code = query.get("swindexcode", "801030")
     klt = {"WEEK": "102", "MONTH": "103"}.get(query.get("period", "DAY"), "101")
+    bars = grouped(rng.world.bars(f"sw{code}"), klt)
     rows = [
         {"swindexcode": code, "bargaindate": str(bar.day), "openindex": bar.open}
         | {"maxindex": bar.high, "minindex": bar.low, "closeindex": bar.close}
         | {"hike": round(bar.close - bar.before, 2), "markup": round(bar.change, 2)}
         | {"bargainamount": round(bar.volume / 1e6, 2)}
-        | {"bargainsum": round(bar.volume * 12 / 1e6, 2)}
-        for bar in grouped(rng.world.bars(f"sw{code}"), klt)
+        | {"bargainsum": round(amount / 1e8, 2)}
+        for bar, amount in zip(bars, rng.world.paid(f"sw{code}", bars), strict=True)
     ]
     return as_json({"code": "200", "message": "ok", "data": rows})
 
@@ -78,7 +79,11 @@ def _shenwan_now(query: Query, rng: Luck) -> Reply:
         bar = rng.world.latest(f"sw{code}", 1)[-1]
         rows.append(
             {"swindexcode": code, "swindexname": name, "l3": bar.before, "l4": bar.open}
-            | {"l5": round(bar.volume * 12 / 1e6, 2), "l6": bar.high, "l7": bar.low}
+            | {
+                "l5": round(rng.world.paid(f"sw{code}", [bar])[0] / 1e8, 2),
+                "l6": bar.high,
+                "l7": bar.low,
+            }
             | {"l8": bar.close, "l11": round(bar.volume / 1e6, 2)}
         )
     return as_json({"code": "200", "data": {"count": len(rows), "results": rows}})
@@ -356,13 +361,12 @@ def _board_year(query: Query, rng: Luck) -> Reply:
     """The days of one board in a year."""
     *_, name, _, year = rng.path.removesuffix(".js").split("/")
     number = int(year)
-    bars = rng.world.bars(
-        _tonghuashun(name.removeprefix("bk_")).key, date(number, 1, 1), date(number, 12, 31)
-    )
+    key = _tonghuashun(name.removeprefix("bk_")).key
+    bars = rng.world.bars(key, date(number, 1, 1), date(number, 12, 31))
     lines = [
         f"{bar.day:%Y%m%d},{bar.open:.2f},{bar.high:.2f},{bar.low:.2f},{bar.close:.2f},"
-        f"{bar.volume * 100},{bar.volume * 1200},,,,0"
-        for bar in bars
+        f"{bar.volume * 100},{amount:.0f},,,,0"
+        for bar, amount in zip(bars, rng.world.paid(key, bars), strict=True)
     ]
     text = as_json({"num": len(lines), "data": ";".join(lines)}).body.decode() if lines else ""
     return Reply(f"quotebridge({text})".encode(), "application/javascript; charset=utf-8")

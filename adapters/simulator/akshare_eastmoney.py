@@ -24,7 +24,7 @@ from adapters.simulator.shapes import (
 )
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import FIRST
-from adapters.simulator.world.instruments import FUTURES, INDUSTRIES, Instrument
+from adapters.simulator.world.instruments import INDUSTRIES, Instrument, lot_of
 from adapters.simulator.world.world import Bar, World
 
 # --- push2 family of Eastmoney -------------------------------------------------------------------
@@ -68,13 +68,13 @@ def _kline(query: Query, rng: Luck) -> Reply:
 
 def _lines(world: World, one: Instrument, bars: Sequence[Bar], *, has_more: bool) -> list[str]:
     digits, lot = one.digits, lot_of(one)
-    free = one.shares / 100 or 5e7
+    free, paid = one.shares / 100 or 5e7, world.paid(one.key, bars)
     lines = [
         f"{_when(bar.day)},{bar.open:.{digits}f},{bar.close:.{digits}f},{bar.high:.{digits}f},"
-        f"{bar.low:.{digits}f},{bar.volume},{bar.volume * lot * (bar.open + bar.close) / 2:.2f},"
+        f"{bar.low:.{digits}f},{bar.volume},{amount:.2f},"
         f"{(bar.high - bar.low) / bar.before * 100:.2f},{bar.change:.2f},"
         f"{bar.close - bar.before:.{digits}f},{bar.volume * lot / free:.2f}"
-        for bar in bars
+        for bar, amount in zip(bars, paid, strict=True)
     ]
     if has_more:  # what is held of a future, and how much more than the day before
         held = [0] * len(bars)
@@ -83,14 +83,6 @@ def _lines(world: World, one: Instrument, bars: Sequence[Bar], *, has_more: bool
         more = [0, *(b - a for a, b in pairwise(held))]
         lines = [f"{line},0,{n},{m}" for line, n, m in zip(lines, held, more, strict=True)]
     return lines
-
-
-def lot_of(one: Instrument) -> int:
-    """The units in what its volumes count."""
-    if one.kind == "future":
-        product = FUTURES.get(one.code.rstrip("0123456789"))
-        return product.lot if product else 1
-    return 100 if one.exchange == "CN" else 1
 
 
 def _when(day: date) -> str:
@@ -132,18 +124,16 @@ def _trends(query: Query, rng: Luck) -> Reply:
     """
     market, _, code = query.get("secid", "0.000001").partition(".")
     one = rng.world.instrument(key_of(market, code))
-    lot = lot_of(one)
     asked = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
-    lines, sold, paid = list[str](), 0.0, 0.0
+    lines, sold, worth, day = list[str](), 0, 0.0, ""
     bars = minutes(rng.world, one.key, 1, int(query.get("ndays", "1")))
-    for bar in bars:
-        amount = bar.volume * lot * (bar.open + bar.close) / 2
-        if bar.before != bar.open:  # a new day
-            sold = paid = 0.0
-        sold, paid = sold + bar.volume * lot, paid + amount
+    for bar, amount in zip(bars, rng.world.paid(one.key, bars), strict=True):
+        if (when := _when(bar.day))[:10] != day:
+            sold, worth, day = 0, 0.0, when[:10]
+        sold, worth = sold + bar.volume, worth + bar.volume * (bar.open + bar.close) / 2
         prices = (f"{price:.{one.digits}f}" for price in (bar.open, bar.close, bar.high, bar.low))
-        mean = paid / sold if sold else bar.close
-        cells = [_when(bar.day), *prices, f"{bar.volume}", f"{amount:.2f}", f"{mean:.3f}"]
+        mean = worth / sold if sold else bar.close
+        cells = [when, *prices, f"{bar.volume}", f"{amount:.2f}", f"{mean:.3f}"]
         lines.append(",".join(cells[place] for place in asked or range(8) if 0 <= place < 8))
     data = {"code": code, "market": int(market), "decimal": one.digits, "trends": lines}
     reply = as_json({"rc": 0, "rt": 10, "data": data | {"name": one.name}})

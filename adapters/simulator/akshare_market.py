@@ -33,16 +33,18 @@ def _csindex(query: Query, rng: Luck) -> Reply:
         | {"indexNameEn": f"Sample {code}", "open": bar.open, "high": bar.high, "low": bar.low}
         | {"close": bar.close, "change": round(bar.close - bar.before, 2)}
         | {"changePct": round(bar.change, 2), "tradingVol": round(bar.volume / 1e4, 2)}
-        | {"tradingValue": round(bar.volume * 12 / 1e4, 2), "consNumber": 60}
+        | {"tradingValue": round(paid / 1e8, 2), "consNumber": 60}
         | {"peg": round(bar.close / 300, 2)}
-        for bar in _index_bars(rng, code, days)
+        for bar, paid in _index_bars(rng, code, days)
     ]
     return as_json({"code": "200", "msg": "Success", "data": rows, "success": True})
 
 
-def _index_bars(rng: Luck, code: str, days: tuple[date, ...]) -> list[Bar]:
+def _index_bars(rng: Luck, code: str, days: tuple[date, ...]) -> list[tuple[Bar, float]]:
+    """The bars of an index, and what was paid in each."""
     key = key_of("1" if code.startswith("000") else "2", code)
-    return rng.world.bars(key, days[0], days[-1]) if days else []
+    bars = rng.world.bars(key, days[0], days[-1]) if days else []
+    return list(zip(bars, rng.world.paid(key, bars), strict=True))
 
 
 def _cnindex(query: Query, rng: Luck) -> Reply:
@@ -55,9 +57,9 @@ def _cnindex(query: Query, rng: Luck) -> Reply:
         [
             *(str(bar.day), bar.close, bar.high, bar.open, bar.low, bar.close),
             *(round(bar.close - bar.before, 2), f"{bar.change:.2f}%"),
-            *(round(bar.volume * 1.2e4, 2), bar.volume * 1000, None),
+            *(round(paid, 2), bar.volume * 100, None),
         ]
-        for bar in reversed(_index_bars(rng, query.get("indexCode", ""), days))
+        for bar, paid in reversed(_index_bars(rng, query.get("indexCode", ""), days))
     ]
     data = {"code": query.get("indexCode"), "data": rows}
     return as_json({"code": 200, "message": "OK", "data": data})

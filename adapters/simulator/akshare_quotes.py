@@ -34,7 +34,7 @@ def quote(world: World, key: str) -> dict[str, object]:
     found: dict[str, object] = {
         "f1": 2, "f2": bar.close, "f3": round(bar.change, 2),
         "f4": round(bar.close - bar.before, one.digits), "f5": bar.volume,
-        "f6": round(bar.volume * lot * (bar.open + bar.close) / 2, 2),
+        "f6": round(world.paid(key, [bar])[0], 2),
         "f7": round((bar.high - bar.low) / bar.before * 100, 2),
         "f8": round(bar.volume * lot * 100 / (one.shares or 5e9), 2),
         "f9": round(bar.close / earned, 2), "f10": 1.0, "f11": 0.0, "f12": one.code,
@@ -173,7 +173,9 @@ _SIGNS: Final = np.frombuffer(
 _SINCE: Final = date(1990, 12, 19).toordinal()
 
 
-def packed(bars: Sequence[Bar], digits: int, lot: int, *, has_before: bool = False) -> str:
+def packed(
+    bars: Sequence[Bar], paid: Sequence[float], digits: int, lot: int, *, has_before: bool = False
+) -> str:
     """Daily bars as Sina packs them: prices of so many digits, volumes in shares, and amounts. The
     first day may have its previous close.
     """
@@ -184,7 +186,7 @@ def packed(bars: Sequence[Bar], digits: int, lot: int, *, has_before: bool = Fal
         for name in ("open", "high", "low", "close")
     )
     volumes = [bar.volume * lot for bar in bars]
-    amounts = [round(bar.volume * lot * (bar.open + bar.close) / 2) for bar in bars]
+    amounts = [round(amount) for amount in paid]
     before = round(bars[0].before * scale) if bars and has_before else 0
     columns = [
         [a - b for a, b in zip(opened, [before, *close], strict=False)],
@@ -252,7 +254,8 @@ def _history(key: str) -> Callable[[World], Reply]:
         one = world.instrument(key)
         lot = 100 if one.exchange == "CN" else 1
         has_before = key.startswith(("sh900", "sz200"))
-        text = packed(world.bars(key), max(one.digits, 2), lot, has_before=has_before)
+        bars, digits = world.bars(key), max(one.digits, 2)
+        text = packed(bars, world.paid(key, bars), digits, lot, has_before=has_before)
         return script(f'var KLC_KL_{one.code}="{text}";')
 
     return made
@@ -311,14 +314,13 @@ def _shares(query: Query, rng: Luck) -> Reply:
 def _minutes(query: Query, rng: Luck) -> Reply:
     """The last bars of so many minutes."""
     size, symbol = int(query.get("scale", "1")), query.get("symbol", "sh600519")
-    bars = minutes(rng.world, sina_key(symbol), size)[-int(query.get("datalen", "1970")) :]
-    lot = 100
+    key = sina_key(symbol)
+    bars = minutes(rng.world, key, size)[-int(query.get("datalen", "1970")) :]
     rows = [
         {"day": f"{bar.day:%Y-%m-%d %H:%M:%S}", "open": f"{bar.open:.3f}"}
         | {"high": f"{bar.high:.3f}", "low": f"{bar.low:.3f}", "close": f"{bar.close:.3f}"}
-        | {"volume": str(bar.volume * lot)}
-        | {"amount": f"{bar.volume * lot * (bar.open + bar.close) / 2:.4f}"}
-        for bar in bars
+        | {"volume": str(bar.volume * 100), "amount": f"{amount:.4f}"}
+        for bar, amount in zip(bars, rng.world.paid(key, bars), strict=True)
     ]
     return jsonp("=", rows)
 
@@ -340,7 +342,7 @@ def _star(query: Query, rng: Luck) -> Reply:
     return jsonp("var _kcb=", rows)
 
 
-def _fields(one: Instrument, bar: Bar, when: str) -> list[object]:
+def _fields(one: Instrument, bar: Bar, paid: float) -> list[object]:
     """The fields of a quote of a share or a fund of Shanghai or Shenzhen."""
     lot, tick = 100, 10.0**-one.digits
     book = [
@@ -353,10 +355,9 @@ def _fields(one: Instrument, bar: Bar, when: str) -> list[object]:
         for step in range(5)
         for cell in (100 * (step + 1), f"{bar.close + tick * (step + 1):.3f}")
     ]
-    amount = f"{bar.volume * lot * (bar.open + bar.close) / 2:.3f}"
     prices = [f"{p:.3f}" for p in (bar.open, bar.before, bar.close, bar.high, bar.low)]
-    head = [one.name, *prices, book[1], offers[1], bar.volume * lot, amount]
-    return [*head, *book, *offers, str(bar.day), when, "00", ""]
+    head = [one.name, *prices, book[1], offers[1], bar.volume * lot, f"{paid:.3f}"]
+    return [*head, *book, *offers, str(bar.day), "15:00:00", "00", ""]
 
 
 def quoted(values: Mapping[str, Sequence[object]]) -> Reply:
@@ -367,7 +368,8 @@ def quoted(values: Mapping[str, Sequence[object]]) -> Reply:
 
 def share_quote(world: World, symbol: str) -> Sequence[object]:
     """The quote of one share, fund or index by its symbol."""
-    return _fields(world.instrument(symbol), world.latest(symbol, 1)[-1], "15:00:00")
+    bars = world.latest(symbol, 1)
+    return _fields(world.instrument(symbol), bars[-1], world.paid(symbol, bars)[-1])
 
 
 def _fund_list(query: Query, rng: Luck) -> Reply:

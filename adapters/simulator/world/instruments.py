@@ -326,3 +326,11 @@ def unlisted(key: str, luck: float) -> Instrument:
     name, number = f"模拟{code}", round(8e8 * spread)
     level, limit = 14 * spread, _limit(code)
     return Instrument(key, code, name, "share", "CN", level, shares=number, limit=limit)
+
+
+def lot_of(one: Instrument) -> int:
+    """How many units a volume of 1 has."""
+    if one.kind == "future":
+        product = FUTURES.get(one.code.rstrip("0123456789"))
+        return product.lot if product else 1
+    return 100 if one.exchange == "CN" else 1

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import Exchange, between, trading_days
-from adapters.simulator.world.instruments import BOARDS, CHINA, LISTED, Instrument, unlisted
+from adapters.simulator.world.instruments import BOARDS, CHINA, LISTED, Instrument, lot_of, unlisted
 
 VERSION: Final = 1
 """Changes whenever the world of a seed does."""
@@ -105,6 +105,7 @@ class World:
         self._history = lru_cache(_KEPT)(self._made)
         self._market = lru_cache(8)(self._of_market)
         self._walk = lru_cache(_KEPT)(self._walked)
+        self._mean = lru_cache(_KEPT)(self._mean_price)
         self._member = lru_cache(_KEPT)(self._of_member)
 
     def days(self, exchange: Exchange) -> tuple[date, ...]:
@@ -187,6 +188,30 @@ class World:
         stamps = [datetime.combine(day, clock[stop - 1]) for stop in stops.tolist()]
         return list(map(Bar, stamps, path[starts].tolist(), highs, lows, closes, before, volumes))
 
+    def paid(self, key: str, bars: Sequence[Bar]) -> list[float]:
+        """What was paid in these bars: the middle of open and close for each unit; for what has
+        members, the mean price of their units on the day.
+        """
+        one = self.instrument(key)
+        lot = lot_of(one)
+        if not self._is_basket(one):
+            return [bar.volume * lot * (bar.open + bar.close) / 2 for bar in bars]
+        days, means = self.history(key).days, self._mean(key)
+        found = list[float]()
+        for bar in bars:
+            day = date(bar.day.year, bar.day.month, bar.day.day)
+            found.append(bar.volume * lot * means[max(bisect_right(days, day) - 1, 0)])
+        return found
+
+    def _mean_price(self, key: str) -> list[float]:
+        made = [self.history(member) for member in self.weights(key)]
+        paid = np.sum([one.volume * (one.open + one.close) / 2 for one in made], axis=0)
+        means: list[float] = (paid / np.sum([one.volume for one in made], axis=0)).tolist()
+        return means
+
+    def _is_basket(self, one: Instrument) -> bool:
+        return one.kind == "index" and (bool(one.members) or one.exchange == "CN")
+
     def close(self, key: str, day: date | None = None) -> float:
         """The close of a day, or the last one before it; by default the last one."""
         made = self.history(key)
@@ -252,7 +277,7 @@ class World:
             return derivatives.option(self, option)
         one = self.instrument(key)
         whole = trading_days(one.exchange, LAST)
-        if is_basket := one.kind == "index" and (one.members or one.exchange == "CN"):
+        if is_basket := self._is_basket(one):
             path, sizes = self._basket(one, whole)
         elif one.kind == "fund":
             path, sizes = self._fund(one, whole)
