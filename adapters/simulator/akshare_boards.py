@@ -143,6 +143,19 @@ def _shenwan_funds(query: Query, rng: Luck) -> Reply:
     return as_json({"code": 200, "data": {"list": rows, "total": len(rows)}})
 
 
+def _shenwan_fund_days(query: Query, rng: Luck) -> Reply:
+    """The days, weeks or months of one index of funds."""
+    code = query.get("swIndexCode", "807200")
+    klt = {"WEEK": "102", "MONTH": "103"}.get(query.get("type", "DAY"), "101")
+    rows = [
+        {"swindexcode": code, "swIndexName": code, "bargaindate": str(bar.day)}
+        | {"openindex": bar.open, "maxindex": bar.high, "minindex": bar.low}
+        | {"closeindex": bar.close, "markup": round(bar.change, 2)}
+        for bar in grouped(rng.world.bars(f"sw{code}"), klt)
+    ]
+    return as_json({"code": 200, "data": rows})
+
+
 # --- Sina ----------------------------------------------------------------------------------------
 
 
@@ -418,6 +431,7 @@ BOARD_PAYLOADS: Mapping[tuple[str, str], Payload] = {
     ("www.swsresearch.com", f"{_SW}/index_analysis/index_analysis_reports/"): _shenwan_report,
     ("www.swsresearch.com", f"{_SW}/index_analysis/week_month_datetime/"): _shenwan_ends,
     ("www.swsresearch.com", "/insWechatSw/fundIndex/pageList"): _shenwan_funds,
+    ("www.swsresearch.com", "/insWechatSw/fundIndex/getFundKChartData"): _shenwan_fund_days,
     (_VIP, "/q/view/newSinaHy.php"): _sectors,
     ("money.finance.sina.com.cn", "/q/view/newFLJK.php"): _sectors,
     (_VIP, f"{_CENTER}getHQNodeStockCount"): _node_count,
