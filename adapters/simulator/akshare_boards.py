@@ -97,7 +97,8 @@ def _shenwan_report(query: Query, rng: Luck) -> Reply:
     rows = list[Row]()
     for code, name in list(_SHENWAN.items())[:4]:
         members = rng.world.holdings(f"sw{code}", last)
-        for bar in grouped(rng.world.bars(f"sw{code}", None, last), klt):
+        since = first - timedelta(70) if first else rng.world.now - timedelta(70)
+        for bar in grouped(rng.world.bars(f"sw{code}", since, last), klt):
             if (first and bar.day < first) or (not first and bar.day < rng.world.now):
                 continue
             worth = sum(rng.world.close(m, bar.day) * LISTED[m].shares for m in members) / 1e8

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from itertools import pairwise
 
+import numpy as np
+
 from adapters.simulator.shapes import (
     GROUPED,
     HISTORY,
@@ -23,7 +25,7 @@ from adapters.simulator.shapes import (
     read_day,
 )
 from adapters.simulator.world import derivatives
-from adapters.simulator.world.calendar import FIRST
+from adapters.simulator.world.calendar import FIRST, between
 from adapters.simulator.world.instruments import INDUSTRIES, Instrument, lot_of
 from adapters.simulator.world.world import Bar, World
 
@@ -100,14 +102,18 @@ def minutes(
     adjust: str = "",
 ) -> list[Bar]:
     """The bars of the last minutes, of so many days or as many as one answer holds."""
-    found = list[Bar]()
-    for number, day in enumerate(reversed(world.bars(key, first, last, adjust=adjust)), start=1):
-        by, plain = day.close, world.close(key, day.day)
-        of_day = world.minutes(key, day.day, size)
+    made, digits, found = world.history(key), world.instrument(key).digits, list[Bar]()
+    where = range(len(made.days))[between(made.days, first, last)]
+    for number, at in enumerate(reversed(where), start=1):
+        of_day = world.minutes(key, made.days[at], size)
         if adjust:
+            by = float(made.factor[at] / (made.factor[-1] if adjust == "qfq" else 1.0))
+            prices = [
+                np.round(np.array([getattr(b, n) for n in _PRICES]) * by, digits) for b in of_day
+            ]
             of_day = [
-                bar._replace(**{n: round(getattr(bar, n) * by / plain, 4) for n in _PRICES})
-                for bar in of_day
+                bar._replace(**dict(zip(_PRICES, price.tolist(), strict=True)))
+                for bar, price in zip(of_day, prices, strict=True)
             ]
         found[:0] = of_day
         if number == days or (not days and len(found) + len(of_day) > MOST_MINUTES):

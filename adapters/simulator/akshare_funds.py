@@ -217,7 +217,10 @@ def _traded(query: Query, rng: Luck) -> Reply:
     rows = dict[str, Row]()
     for key, one in LISTED.items():
         if (one.kind, one.exchange) == ("fund", "CN"):
-            bar, last = rng.world.bars(key, None, day)[-1], rng.world.latest(key, 1)[-1]
+            bar, last = (
+                rng.world.bars(key, day - timedelta(20), day)[-1],
+                rng.world.latest(key, 1)[-1],
+            )
             rows[f"f{one.code}"] = (
                 {"code": one.code, "typename": "股票型", "net": f"{bar.close}", "name": one.name}
                 | {"totalnet": f"{bar.close}", "newnet": f"{last.close}"}
@@ -268,7 +271,7 @@ def _ratings(query: Query, rng: Luck) -> Reply:
     at = read_day(day) or ends[-1]
     for code, name in OPEN_FUNDS.items():
         luck = rng.about("rating", agency, code, at)
-        bar = rng.world.bars(fund_key(code), None, at)[-1]
+        bar = rng.world.bars(fund_key(code), at - timedelta(20), at)[-1]
         gains = [
             round((bar.close / rng.world.close(fund_key(code), at - timedelta(span)) - 1) * 100, 2)
             for span in (365, 1095, 1825)

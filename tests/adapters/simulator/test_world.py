@@ -86,6 +86,15 @@ def test_the_minutes_of_a_day_are_the_day(key: str, place: int, size: int) -> No
     assert MADE.minutes(key, date(2024, 2, 11), size) == [] or key.startswith("coin")
 
 
+@pytest.mark.parametrize("fqt", ["0", "1", "2"])
+def test_minutes_are_adjusted_as_their_days(fqt: str) -> None:
+    days = bars(MADE, "sh600519", beg="20260601", fqt=fqt)
+    query = {"secid": "1.600519", "klt": "60", "fqt": fqt}
+    lines = json.loads(KLINE(query, Luck("", MADE)).body)["data"]["klines"]
+    closes = {line[:10]: line.split(",")[2] for line in lines}
+    assert {day: cells[1] for day, cells in days.items()}.items() <= closes.items()
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     product=st.sampled_from(["RB", "AU", "TA", "IF", "SI"]),
