@@ -1,7 +1,10 @@
-"""Upstream hosts: the domain that limits apply to, and the header of redirected requests."""
+"""Upstream hosts: the domain that limits apply to, and headers of redirected requests."""
 
 ORIGINAL_HOST = "X-Finport-Host"
 """Header that carries the host a redirected request was meant for."""
+
+LIED = "X-Finport-Lie"
+"""Header in which the simulated upstream declares that an answer lies, and how."""
 
 _SHARED_SUFFIXES = {"com", "co", "net", "org", "gov", "edu", "ac"}
 

@@ -50,11 +50,17 @@ _NO_CHARSETS = {"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The normalised answer of an upstream; `columns` and `rows` are None for a document."""
+    """The normalised answer of an upstream; `columns` and `rows` are None for a document.
+
+    `invented` says that a simulated upstream made it from its columns alone, and `lied` that it
+    made something in it wrong on purpose, and what.
+    """
 
     data: bytes
     columns: tuple[str, ...] | None = None
     rows: int | None = None
+    invented: bool = False
+    lied: str | None = None
 
     @property
     def head(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from adapters.embeddings import Embedder
     from adapters.market.adapter import OpenElsewhere
     from adapters.rapidapi.keys import Keys
+    from adapters.simulator.lies import Lies
     from adapters.simulator.shapes import Simulation
     from manifests import Catalog, Source
 
@@ -61,8 +62,8 @@ class Parts:
     """What a gateway gives the providers that it opens.
 
     `keys` is None where no upstream is asked. `simulated_url` is the origin of the simulated
-    upstream, if that takes the place of the real ones. `elsewhere` leads to the sessions of other
-    gateways.
+    upstream, if that takes the place of the real ones, and `lies` are what it tells. `elsewhere`
+    leads to the sessions of other gateways.
     """
 
     settings: Settings
@@ -70,6 +71,7 @@ class Parts:
     credentials: Mapping[str, str]
     keys: Keys | None = None
     simulated_url: str | None = None
+    lies: Lies | None = None
     embedder: Embedder | None = None
     elsewhere: OpenElsewhere | None = None
 

@@ -23,6 +23,9 @@ MAX_VALUES = 2**22
 
 _UPSTREAM = re.compile("[a-z_]{1,32}")
 _DIGEST = re.compile("[0-9a-f]{40}")  # both are copied into envelopes unchanged
+INVENTED = "simulated_invented"
+"""The upstream of an answer that a simulated upstream made from its columns alone."""
+
 LATEST = 1e11
 """The latest Unix time that can be so: in the year 5138."""
 
@@ -64,9 +67,10 @@ class Entry:
 
     `data` of a table is an array with one record a line (`[{..},\\n{..}]`), so that rows can be cut
     without decoding. `recorded_at` is the Unix time at which upstream had answered, `latency_ms`
-    the time that this took; `upstream` is `live` or `simulated`. `digest` (BLAKE2b-160, 40 hex
-    digits) covers data, columns, rows and upstream. If it is not given, it is computed (1 ms a MB).
-    `tool` is the tool that answered.
+    the time that this took; `upstream` is `live`, `simulated`, `INVENTED`, or `recorded`. `digest`
+    (BLAKE2b-160, 40 hex digits) covers data, columns, rows and upstream. If it is not given, it is
+    computed (1 ms a MB). `tool` is the tool that answered, and `lied` what a simulated
+    upstream made wrong on purpose, if anything.
     """
 
     data: bytes
@@ -77,6 +81,7 @@ class Entry:
     upstream: str
     digest: str = ""
     tool: str = field(default="", compare=False)
+    lied: str | None = field(default=None, compare=False)
     views: dict[int, "View"] = field(default_factory=dict, compare=False, repr=False)
     _order: tuple[DateOrder | None] | None = field(
         default=None, init=False, compare=False, repr=False
@@ -200,7 +205,7 @@ class Entry:
     @property
     def head(self) -> dict[str, Any]:
         """The fields of the answer without its data, for the head of a frame."""
-        return {
+        head = {
             "columns": self.columns,
             "rows": self.rows,
             "recorded_at": self.recorded_at,
@@ -208,6 +213,7 @@ class Entry:
             "upstream": self.upstream,
             "digest": self.digest,
         }
+        return head if self.lied is None else {**head, "lied": self.lied}
 
     def encode(self, key: str) -> bytes:
         """The entry as a frame, which includes its key."""
@@ -225,7 +231,7 @@ class Entry:
     def of(cls, head: dict[str, Any], data: bytes) -> "Entry":
         """The inverse of `head` and `data`. Raises `FrameError` for a missing or invalid field."""
         unfit = [name for name, fits in _FIELDS.items() if not fits(head.get(name, ...))]
-        if unfit or len(head) != len(_FIELDS):
+        if unfit or head.keys() - _FIELDS.keys():
             raise FrameError(f"not an entry: {', '.join(unfit) or 'its fields'} can't be so")
         if (head["columns"] is None) != (head["rows"] is None):
             raise FrameError("not an entry: a table has columns and rows, a document neither")
@@ -258,6 +264,7 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "upstream": lambda v: type(v) is str and _UPSTREAM.fullmatch(v) is not None,
     "digest": lambda v: type(v) is str and _DIGEST.fullmatch(v) is not None,
     "tool": lambda v: type(v) is str,
+    "lied": lambda v: v in (..., None) or (type(v) is str and _UPSTREAM.fullmatch(v) is not None),
 }
 
 

@@ -83,6 +83,11 @@ class Summary:
     damaged: _Count
     withheld: _Count
 
+    @property
+    def made_by(self) -> list[str]:
+        """The kinds of `upstreams`: an invented answer is `simulated` too."""
+        return sorted({name.partition("_")[0] for name in self.upstreams})
+
 
 _STARTS = TypeAdapter(dict[str, _Count], config=ConfigDict(strict=True))
 

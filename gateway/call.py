@@ -300,7 +300,7 @@ class Gateway:
         result.snapshot = kept.snapshot
         view = result.view = entry.views.get(limit) or entry.view(limit)
         result.rows, result.columns, result.upstream = entry.rows, entry.columns, entry.upstream
-        result.digest = entry.digest
+        result.digest, result.lied = entry.digest, entry.lied
         if view.truncated:
             result.handle = self._handle(bound, kept)
         result.aliases = bound.aliases
@@ -387,4 +387,5 @@ def record_of(
         4 if view is None or error else len(view.data),
         context.episode,
         context.step,
+        result.lied,
     )

@@ -25,8 +25,10 @@ class Result:
     if a limit left rows of the answer out.
 
     `source` says where the answer (or the upstream's error) came from this time. `upstream`
-    (`live`, `simulated`, or `recorded` for the market's tools) says where it was made, and
-    `snapshot` which snapshot held it, if any. `digest` is a hash of the whole answer, `age_s` its
+    (`live`, `simulated`, `simulated_invented` for a simulated answer that was made from its columns
+    alone, or `recorded` for the market's tools) says where it was made, and `snapshot` which
+    snapshot held it, if any. `lied` says what a simulated upstream made wrong in it on purpose; no
+    envelope has it, as readers are to notice. `digest` is a hash of the whole answer, `age_s` its
     age in seconds and `fresh_s` the age at which it ceases to be fresh. `attempts` is how often the
     upstream was asked this time, and `elapsed_ms` is how long the call took. `data` is the JSON of
     the answer, cut to the caller's rows. `offset` is the number of rows before them in the whole
@@ -46,6 +48,7 @@ class Result:
     handle: str | None = None
     source: ProvenanceSource | None = None
     upstream: str | None = None
+    lied: str | None = None
     snapshot: str | None = None
     digest: str | None = None
     age_s: float = 0.0

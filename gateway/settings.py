@@ -272,6 +272,12 @@ class GatewaySettings(BaseSettings):
     simulated_faults: dict[str, _Share] = Field(
         default_factory=dict, description="Share of requests that get a fault, by its name."
     )
+    simulated_lies: _Share = Field(
+        default=0.0, description="Share of answers with wrong content, which only a trace declares."
+    )
+    simulated_lie_kinds: _Names = Field(
+        default=(), description="What is wrong in them, by name. Default: any kind."
+    )
 
     _sharing: int = PrivateAttr(1)
     _worker: int = PrivateAttr(0)
@@ -309,7 +315,11 @@ class GatewaySettings(BaseSettings):
     def cache_name(self) -> str:
         """The cache folder's name. Each upstream has its own folder, so their answers never mix."""
         if self.upstream == "simulated":
-            return f"simulated-{self.simulated_seed}-{self.simulated_now:%Y%m%d}-{WORLD}"
+            market = f"simulated-{self.simulated_seed}-{self.simulated_now:%Y%m%d}-{WORLD}"
+            if not self.simulated_lies:
+                return market
+            lies = f"{self.simulated_lies} {sorted(self.simulated_lie_kinds)}"
+            return f"{market}-lies-{blake2b(lies.encode(), digest_size=4).hexdigest()}"
         elsewhere = f"{self.rapidapi_base_url} {self.akshare_base_url}"
         if elsewhere == "None None":
             return "live"

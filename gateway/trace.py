@@ -55,7 +55,8 @@ class CallRecord:
     `at` is the Unix time at its start, and `host` is the upstream. `source` and `upstream` are
     those of the result's provenance. `code`, `fault` and `message` are None for a call that
     succeeded. `bytes` is the size of the returned data, and `digest` is the hash of the whole
-    answer. Credentials among the arguments are redacted.
+    answer. `lied` says what a simulated upstream made wrong in it on purpose, if anything.
+    Credentials among the arguments are redacted.
     """
 
     call_id: str
@@ -77,6 +78,7 @@ class CallRecord:
     bytes: int
     episode: str | None
     step: int | None
+    lied: str | None = None
 
 
 class Trace(Protocol):

@@ -33,7 +33,7 @@ async def _open(parts: Parts) -> AsyncIterator["Adapter"]:
             return
         from adapters.akshare.simulated import SimulatedAkShare
 
-        async with SimulatedAkShare.open(adapter, parts.simulated_url) as simulated:
+        async with SimulatedAkShare.open(adapter, parts.simulated_url, parts.lies) as simulated:
             yield simulated
 
 

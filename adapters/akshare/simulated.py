@@ -6,16 +6,19 @@ from their manifest's columns. Both reach the simulated upstream over HTTP.
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
+import orjson
+from anyio import to_thread
 from yarl import URL
 
 from adapters.adapter import Adapter
 from adapters.akshare.adapter import AkShareAdapter
 from adapters.fault import fault_of_status
 from adapters.http import Reply, Session, get, open_session
-from adapters.normalise import Answer, from_json
+from adapters.normalise import Answer, from_json, from_value
 from adapters.reader import Reader
-from adapters.simulator import FUNCTIONS
+from adapters.simulator import FUNCTIONS, Lies
 from manifests import AkShareBinding, Manifest, Scalar
 
 
@@ -26,18 +29,27 @@ class SimulatedAkShare(Adapter):
     """
 
     def __init__(
-        self, real: AkShareAdapter, session: Session, reader: Reader, base_url: str
+        self,
+        real: AkShareAdapter,
+        session: Session,
+        reader: Reader,
+        base_url: str,
+        lies: Lies | None = None,
     ) -> None:
         self._real = real
         self._session = session
         self._reader = reader
         self._base_url = base_url
+        self._lies = lies or Lies()
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, real: AkShareAdapter, base_url: str) -> AsyncIterator["SimulatedAkShare"]:
+    async def open(
+        cls, real: AkShareAdapter, base_url: str, lies: Lies | None = None
+    ) -> AsyncIterator["SimulatedAkShare"]:
+        """Open an adapter over `real`. `lies` are told in answers that are not invented."""
         async with open_session() as session, Reader.open() as reader:
-            yield cls(real, session, reader, base_url)
+            yield cls(real, session, reader, base_url, lies)
 
     def workers(self) -> dict[str, int]:
         return self._real.workers()
@@ -51,11 +63,25 @@ class SimulatedAkShare(Adapter):
     ) -> Answer:
         binding = manifest.binding
         if isinstance(binding, AkShareBinding) and binding.function in FUNCTIONS:
-            return await self._real.fetch(manifest, arguments, timeout_s)
+            answer = await self._real.fetch(manifest, arguments, timeout_s)
+            if not self._lies.rate:
+                return answer
+            asked = (binding.function, sorted(arguments.items()))
+            return await to_thread.run_sync(_told, answer, self._lies, manifest.upstream, *asked)
         url = URL(f"{self._base_url}/tables/{manifest.name}")
         query = {name: str(value) for name, value in arguments.items()}
         reply = await get(self._session, url.with_query(query), {}, timeout_s)
-        return await self._reader.read(manifest.upstream, reply, _answer)
+        answer = await self._reader.read(manifest.upstream, reply, _answer)
+        return replace(answer, invented=True)
+
+
+def _told(answer: Answer, lies: Lies, host: str, *asked: object) -> Answer:
+    """The answer, with a lie in it if it is one that lies. A table with nested cells never does."""
+    value = orjson.loads(answer.data)
+    if (lie := lies.tell(value, host, *asked)) is None:
+        return answer
+    told = from_value(value)
+    return answer if told.columns is None and answer.columns else replace(told, lied=lie)
 
 
 def _answer(reply: Reply) -> Answer:

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import lru_cache
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ from adapters.fault import (
     limits_of,
     seconds_until,
 )
+from adapters.host import LIED
 from adapters.http import Reply, Session, get, open_session
 from adapters.mask import mask_of
 from adapters.normalise import Answer, from_value, masked, read_json
@@ -43,6 +45,7 @@ MARGIN_S = 0.02
 _DOT_SEGMENT = re.compile(r"/(\.|%2e){1,2}(/|$)", re.IGNORECASE)
 _BAD_KEY = re.compile(r"(invalid|missing) api.?key|api.?key .{0,20}invalid", re.IGNORECASE)
 _NOT_SUBSCRIBED = re.compile("not subscribed", re.IGNORECASE)
+_LIE = re.compile("[a-z_]{1,32}")
 _QUOTA = re.compile(r"\b(monthly|daily|hourly) quota\b", re.IGNORECASE)
 
 
@@ -120,6 +123,8 @@ class RapidApiAdapter(Adapter):
             text = "the answer came, but could not be read in time"
             raise UpstreamFault("unread", text, retryable=True) from None
         if isinstance(outcome, Answer):
+            if self._base_url and _LIE.fullmatch(lied := reply.headers.get(LIED, "")):
+                return replace(outcome, lied=lied)
             return outcome
         words = fit_for_message(outcome.text, secrets)
         raise self._fault(host, key, reply, outcome.status, words)

@@ -2,6 +2,7 @@
 
 from adapters.simulator.akshare import FUNCTIONS
 from adapters.simulator.faults import Fault, Faults
+from adapters.simulator.lies import Lie, Lies
 from adapters.simulator.server import SimulatedUpstream
 
-__all__ = ["FUNCTIONS", "Fault", "Faults", "SimulatedUpstream"]
+__all__ = ["FUNCTIONS", "Fault", "Faults", "Lie", "Lies", "SimulatedUpstream"]

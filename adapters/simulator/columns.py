@@ -25,6 +25,29 @@ _KINDS = {
 }
 """The kind of values in a column, by words in its name; the first match wins."""
 
+NOT_YET = "not yet"
+
+_WHY = {
+    "the pages are HTML": "basic.10jqka.com.cn fundf10.eastmoney.com vip.stock.finance.sina.com.cn "
+    "money.finance.sina.com.cn www.dce.com.cn www.100ppi.com www.9qihuo.com www.gtjaqh.com "
+    "www.etnet.com.hk www.jisilu.cn stats.areppim.com cn.investing.com infogram.com "
+    "sns.sseinfo.com fund.eastmoney.com",
+    "the site wants a token from its own pages": "data.10jqka.com.cn q.10jqka.com.cn "
+    "d.10jqka.com.cn fund.10jqka.com.cn legulegu.com www.legulegu.com xueqiu.com "
+    "stock.xueqiu.com",
+    "the files are Excel": "www.szse.cn www.czce.com.cn www.cnindex.com.cn oss-ch.csindex.com.cn",
+    "the market has no statements or owners of companies": "datacenter.eastmoney.com "
+    "emweb.securities.eastmoney.com quotes.sina.cn webapi.cninfo.com.cn",
+    "the market has no texts": "irm.cninfo.com.cn www.cninfo.com.cn reportapi.eastmoney.com "
+    "np-anotice-stock.eastmoney.com search-api-web.eastmoney.com www.shmet.com",
+    "the market has no ranks of what people look at": "emappdata.eastmoney.com "
+    "finance.pae.baidu.com gushitong.baidu.com danjuanfunds.com",
+    "the catalogue knows no host": "unknown",
+    "the current AkShare has no such function": "qhkch.com",
+}
+WHY: Mapping[str, str] = {host: why for why, hosts in _WHY.items() for host in hosts.split()}
+"""Why a host is not simulated, or why the rest of its tools are not; `NOT_YET` for all others."""
+
 
 def table(manifest: Manifest, arguments: Mapping[str, str], rng: Luck) -> list[dict[str, object]]:
     """Make records with the manifest's columns; a requested `symbol` is in each record."""

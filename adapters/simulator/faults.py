@@ -18,6 +18,8 @@ from functools import cache
 from aiohttp import web
 from anyio import to_thread
 
+from adapters.simulator.lies import Lies
+
 DAY_S = 86_400.0
 RETRY_AFTER_S = 2
 RESET_S = 3_600
@@ -61,13 +63,15 @@ class Faults:
     """The behaviour of the simulated upstream: seconds until it answers, and rates of faults.
 
     `failure_rate` and `hang_rate` are drawn separately; at most one fault of `rates` is drawn per
-    request. Raises `ValueError` if one of `rates` is negative or their sum is over 1.
+    request. `lies` are told in answers without a fault. Raises `ValueError` if one of `rates` is
+    negative or their sum is over 1.
     """
 
     latency_s: float = 0.0
     failure_rate: float = 0.0
     hang_rate: float = 0.0
     rates: Mapping[Fault, float] = field(default_factory=dict)
+    lies: Lies = field(default_factory=Lies)
 
     def __post_init__(self) -> None:
         if min(self.rates.values(), default=0) < 0 or sum(self.rates.values()) > 1 + 1e-9:

@@ -1,8 +1,9 @@
 """The server of the simulated upstream: the requested host decides which provider answers.
 
 A request names its original host in a header, and each provider answers those to its own hosts.
-Equal requests get equal answers for one seed; faults are drawn in the order of arrival, or come
-from a script.
+Equal requests get equal answers for one seed, and equal lies. Faults are drawn in the order of
+arrival, or come from a script. AkShare's adapter tells the lies of its answers, as only that has
+them as JSON.
 """
 
 import asyncio
@@ -12,10 +13,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import date
 
+import orjson
 from aiohttp import web
 from anyio import to_thread
 
-from adapters.host import ORIGINAL_HOST
+from adapters.host import LIED, ORIGINAL_HOST
 from adapters.providers import PROVIDERS
 from adapters.simulator.faults import Fault, Faults, play
 from adapters.simulator.shapes import Luck, Request
@@ -97,5 +99,10 @@ class SimulatedUpstream:
         for simulation in self._simulations:
             if (reply := simulation(sent)) is not None:
                 headers = {"Content-Type": reply.content_type}
-                return web.Response(body=reply.body, status=reply.status, headers=headers)
+                body, lies = reply.body, self.faults.lies
+                if lies.rate and reply.status == 200 and "X-RapidAPI-Host" in request.headers:
+                    value = orjson.loads(body)
+                    if (lie := lies.tell(value, host, path, asked)) is not None:
+                        body, headers[LIED] = orjson.dumps(value), lie
+                return web.Response(body=body, status=reply.status, headers=headers)
         return web.Response(status=404, text=f"the simulated upstream has nothing for {host}{path}")

@@ -241,7 +241,7 @@ _OF_JUDGES = (
 )
 _FIELDS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "reasoning_effort")
 _OF_MODELS = (*_FIELDS, "body", "header", "stream")
-_OF_SIMULATION = ("seed", "now", "latency_s", "failure_rate", "hang_rate")
+_OF_SIMULATION = ("seed", "now", "latency_s", "failure_rate", "hang_rate", "lies", "lie_kinds")
 _OF_GATEWAY = (
     *("upstream", "mode", "snapshot", "market"),
     *(f"simulated_{name}" for name in _OF_SIMULATION),

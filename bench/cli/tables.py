@@ -70,6 +70,8 @@ def report(
         )
     else:
         console.print("no calls")
+    if "lies" in traffic:
+        console.print("lied: " + ", ".join(f"{kind} {n}" for kind, n in traffic["lies"].items()))
     console.print("failed: " + (", ".join(f"{c} {n}" for c, n in traffic["errors"].items()) or "0"))
     endings = metrics["usage"]["endings"]
     console.print("endings: " + ", ".join(f"{ending} {n}" for ending, n in endings.items()))

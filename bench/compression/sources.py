@@ -179,6 +179,7 @@ class Tools:
                 simulated_failure_rate=0.0,
                 simulated_hang_rate=0.0,
                 simulated_faults={},
+                simulated_lies=0.0,
             )
             async with Gateway.open(settings, catalog=catalog) as gateway:
                 yield cls(gateway, catalog, seed)

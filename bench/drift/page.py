@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from bench.drawing import CSS
 from bench.drift.history import CURVES, grouped, release_row
 from bench.drift.picture import of_releases
-from bench.html import environment, policy
 from bench.metrics.interval import interval_text, percent
+from gateway.drawing import CSS
+from gateway.html import environment, policy
 from manifests.common.terminal import plain
 
 _MOST: Final = 2_000

@@ -6,9 +6,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bench import drawing as d
 from bench.drift.history import CURVES
 from bench.metrics.interval import percent
+from gateway import drawing as d
 
 _WIDTH, _HEIGHT = 560.0, 280.0
 

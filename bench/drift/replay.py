@@ -81,7 +81,7 @@ class Replay:
             yield text
         if self.plan.judge.needs_model:
             yield "the judge's model is asked for each snapshot, and may itself differ"
-        a, b = (" and ".join(sorted(self.snapshots[side].summary.upstreams)) for side in SIDES)
+        a, b = (" and ".join(self.snapshots[side].summary.made_by) for side in SIDES)
         if a != b:
             yield f"the upstreams differ, and so all their answers: {a} in A, {b} in B"
 

@@ -32,6 +32,7 @@ class Traffic(Mergeable):
     def __init__(self) -> None:
         self.latency_ms = Quantiles()
         self._kinds: Counter[_Kind] = Counter()
+        self._lies: Counter[str] = Counter()
         self._buckets: defaultdict[str, Counter[int]] = defaultdict(Counter)
         """The latencies of a tool's calls, in the buckets of `Quantiles`."""
 
@@ -40,6 +41,8 @@ class Traffic(Mergeable):
         if record.code == "unknown_tool":
             kind = (UNKNOWN, *kind[1:])
         self._kinds[kind] += 1
+        if record.lied is not None:
+            self._lies[record.lied] += 1
         self._buckets[kind[0]][bucket] += 1
         self.latency_ms.count_in(bucket)
 
@@ -70,6 +73,7 @@ class Traffic(Mergeable):
             "sources": dict(sorted(sources.items())),
             "errors": dict(sorted(self.codes().items())),
             "faults": dict(sorted(self.faults().items())),
+            **({"lies": dict(sorted(self._lies.items()))} if self._lies else {}),
             "hosts": self._hosts(),
             "latency_ms": self.latency_ms.result(),
             **self._of_tools(),

@@ -11,10 +11,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bench import drawing as d
 from bench.report.facts import MOST_CALLS, Use
 from bench.report.timeline import Span
 from bench.suites.suite import Chart, Metric
+from gateway import drawing as d
 
 WIDTH = 320.0
 ROW = 22.0

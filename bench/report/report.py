@@ -11,8 +11,6 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from bench.drawing import CSS
-from bench.html import environment, policy
 from bench.report import plots
 from bench.report.content import content
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts
@@ -21,6 +19,8 @@ from bench.runs.digest import run_digest
 from bench.runs.output import made_from
 from bench.runs.reader import Run
 from bench.suites import suite_of_run
+from gateway.drawing import CSS
+from gateway.html import environment, policy
 from manifests.common.terminal import plain
 
 TRAJECTORIES = 1_000

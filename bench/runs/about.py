@@ -150,6 +150,8 @@ def simulated(about: RunInfo) -> list[str]:
     found = []
     if "simulated" in (about.upstream or ""):
         found.append("answers are simulated, so no figure tells of real tools")
+    if lies := about.content.get("simulated_lies"):
+        found.append(f"{lies:.0%} of the answers lie on purpose")
     if about.agent_is_simulated:
         found.append("the agent is scripted, so none tells of a model")
     if MODEL in (about.model, *about.answered_by.get("agent", ())):

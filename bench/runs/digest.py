@@ -18,7 +18,7 @@ from bench.record import OPTIONAL
 from bench.runs.about import RunDirectoryError
 
 _TIMES = ("at", "started_at", "elapsed_ms", "age_s", "call_id")
-_OPTIONAL = ("labelled_arguments", "difficulty", "answered_by", "reasoning", *OPTIONAL)
+_OPTIONAL = ("labelled_arguments", "difficulty", "answered_by", "reasoning", "lied", *OPTIONAL)
 """Fields that count only where they are not empty: older records lack them."""
 
 

@@ -54,6 +54,8 @@ COMPARABLE = (
         "simulated_latency_s",
         "simulated_failure_rate",
         "simulated_hang_rate",
+        "simulated_lies",
+        "simulated_lie_kinds",
     ),
 )
 """Fields of `run.json` that must be equal in two parts of one run."""

@@ -327,6 +327,9 @@ async def upstream_of(
         names = ("seed", "latency_s", "failure_rate", "hang_rate")
         about |= {f"simulated_{n}": getattr(settings, f"simulated_{n}") for n in names}
         about["simulated_now"] = settings.simulated_now.isoformat()
+        if settings.simulated_lies:
+            about["simulated_lies"] = settings.simulated_lies
+            about["simulated_lie_kinds"] = sorted(settings.simulated_lie_kinds)
     return about
 
 

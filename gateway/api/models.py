@@ -60,7 +60,10 @@ class Provenance(_Shape):
     """Where an answer came from this time (`source`), and where it was made (`upstream`)."""
 
     source: ProvenanceSource
-    upstream: str
+    upstream: str = Field(
+        description="`live`, `simulated`, `recorded`, or `simulated_invented`: a simulated answer "
+        "whose values agree with no other answer."
+    )
     age_s: float
     snapshot: str | None
     digest: str = Field(description="A hash of the whole answer.")

@@ -114,8 +114,9 @@ def _print_rows(result: "Result", form: Format) -> int:
         return 1
     what = "a document" if result.rows is None else (result.shown or f"{result.rows} rows")
     age = f", {result.age_s:.0f} s old" if result.age_s >= 1 else ""
-    made = "" if result.upstream == result.source else f", made by a {result.upstream} upstream"
-    echo(f"{result.tool}: {what}, {result.source}{made}{age}", err=True)
+    kind, _, invented = (result.upstream or "").partition("_")
+    made = "" if kind == result.source else f", made by a {kind} upstream"
+    echo(f"{result.tool}: {what}, {result.source}{made}{invented and ', invented'}{age}", err=True)
     return 0
 
 

@@ -252,6 +252,8 @@ simulation = together(
     click.option("--simulated-hang-rate", type=float, help="Share of requests that get no answer."),
     click.option("--simulated-seed", type=int, help="Seed of the simulated market."),
     click.option("--simulated-now", metavar="DATE", help="Its last day. Default: 2026-06-30."),
+    click.option("--simulated-lies", type=float, help="Share of answers with wrong content."),
+    click.option("--simulated-lie-kinds", metavar="KIND,...", help="Of which kinds. Default: any."),
 )
 """The options of commands that may use the simulated upstream."""
 

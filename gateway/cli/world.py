@@ -3,11 +3,12 @@
 import re
 import sys
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.options import echo_json
+from gateway.cli.options import OutPath, echo_json, failures
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -110,6 +111,84 @@ def check(seeds: int, now: datetime | None, as_json: bool) -> None:
     if as_json:
         echo_json(results)
     sys.exit(0 if all(result["ok"] for result in results) else 1)
+
+
+@world.command()
+@click.argument("out", type=OutPath(dir_okay=False))
+@_seed
+@_now
+@click.option("--force", is_flag=True, help="Replace an existing OUT.")
+def page(out: Path, seed: int, now: datetime | None, force: bool) -> None:
+    """Write a page of HTML to OUT: prices, an index, yields, currencies, and how returns are."""
+    from gateway.cli.world_page import page as page_of
+    from manifests.common.files import output_file
+
+    made = _world(seed, now)
+    with failures(of=out), output_file(out, force=force) as file:
+        file.write(page_of(made).encode())
+
+
+@world.command()
+@click.option("--markdown", is_flag=True, help="The page docs/simulated.md.")
+@click.option("--json", "as_json", is_flag=True)
+def tools(markdown: bool, as_json: bool) -> None:
+    """Show by host which AkShare tools read the market, and why the others don't.
+
+    AkShare's own code runs for the first; the others answer with invented tables.
+    """
+    from adapters.simulator import FUNCTIONS
+    from adapters.simulator.columns import NOT_YET, WHY
+    from manifests import AkShareBinding, Catalog
+
+    hosts: dict[str, tuple[list[str], list[str]]] = {}
+    for tool in Catalog.load():
+        if isinstance(tool.binding, AkShareBinding):
+            real, invented = hosts.setdefault(tool.upstream, ([], []))
+            (real if tool.binding.function in FUNCTIONS else invented).append(tool.name)
+    rows: list[dict[str, Any]] = [
+        {
+            "host": host,
+            "real": real,
+            "invented": invented,
+            "why": WHY.get(host, NOT_YET) if invented else "",
+        }
+        for host, (real, invented) in sorted(hosts.items())
+    ]
+    if markdown:
+        echo(_page(rows))
+    elif as_json:
+        echo_json(rows)
+    else:
+        counted = ("real", "invented")
+        _print([{**row, **{name: len(row[name]) for name in counted}} for row in rows], False)
+
+
+def _page(rows: list[dict[str, Any]]) -> str:
+    """The tools by host, as a page in Markdown."""
+    real, invented = ([row for row in rows if row[name]] for name in ("real", "invented"))
+    lines = [
+        "# AkShare on the simulated market",
+        "",
+        "`finport world tools --markdown` prints this page.",
+        "",
+        f"## Answered by AkShare's own code: {sum(len(row['real']) for row in real)}",
+        "",
+        "These tools read [the simulated market](operations.md#the-simulated-market).",
+        "",
+        "| host | tools |",
+        "|---|---|",
+        *(f"| {row['host']} | {', '.join(f'`{n}`' for n in row['real'])} |" for row in real),
+        "",
+        f"## Invented: {sum(len(row['invented']) for row in invented)}",
+        "",
+        "A table is made from the columns of its tool alone and agrees with no other answer. Its",
+        "provenance says `simulated_invented`.",
+        "",
+        "| host | tools | why |",
+        "|---|---|---|",
+        *(f"| {row['host']} | {len(row['invented'])} | {row['why']} |" for row in invented),
+    ]
+    return "\n".join(lines)
 
 
 def _world(seed: int, now: datetime | None) -> "World":

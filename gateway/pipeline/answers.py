@@ -23,6 +23,7 @@ from anyio import to_thread
 
 from adapters.adapter import Adapter
 from cache import Clock, Entry, Flight, Flights, Kept, Recorder, SnapshotError, Use, decide
+from cache.entry import INVENTED
 from cache.flight import Late, Shut
 from cache.freshness import ANYTHING
 from gateway.context import CallContext
@@ -107,7 +108,7 @@ class Answers:
         """The upstreams that answers come from: `live`, `simulated`, or `live and simulated`."""
         made = set() if self._settings.mode == "offline" else {str(self._settings.upstream)}
         if self._snapshot is not None:
-            made |= self._snapshot.summary.upstreams.keys()
+            made.update(self._snapshot.summary.made_by)
         return " and ".join(sorted(made))
 
     @property
@@ -279,8 +280,9 @@ class Answers:
             rows=answer.rows,
             recorded_at=recorded_now(self.clock),
             latency_ms=round((time.perf_counter() - started) * 1e3, 3),
-            upstream=upstream,
+            upstream=INVENTED if answer.invented else upstream,
             tool=plan.manifest.name,
+            lied=answer.lied,
         )
         entry = make() if len(answer.data) <= AT_ONCE else await to_thread.run_sync(make)
         if call.asked.no_store or plan.is_for_one:

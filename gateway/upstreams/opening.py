@@ -60,7 +60,12 @@ async def open_adapters(
                 )
             )
             credentials = {m.upstream: SIMULATED_SECRET for m in catalog}
-            parts = replace(parts, simulated_url=simulated.base_url, credentials=credentials)
+            parts = replace(
+                parts,
+                simulated_url=simulated.base_url,
+                lies=faults.lies,
+                credentials=credentials,
+            )
         if store is not None and settings.redis_url is not None:
             url = settings.redis_url.get_secret_value()
             parts = replace(parts, elsewhere=partial(Inbox.open, store, url))
@@ -75,8 +80,15 @@ async def open_adapters(
 
 
 def _faults(settings: GatewaySettings) -> "Faults":
-    """Raises `SettingsError` for a fault that the simulated upstream lacks, or rates over 1."""
-    from adapters.simulator import Fault, Faults
+    """Raises `SettingsError` for an unknown fault or lie, or rates over 1."""
+    from adapters.simulator import Fault, Faults, Lie, Lies
+
+    try:
+        kinds = tuple(map(Lie, dict.fromkeys(settings.simulated_lie_kinds))) or tuple(Lie)
+    except ValueError as error:
+        raise SettingsError(
+            f"setting simulated_lie_kinds: {error}; there are {', '.join(Lie)}"
+        ) from None
 
     try:
         rates = {Fault(name): rate for name, rate in settings.simulated_faults.items()}
@@ -85,6 +97,7 @@ def _faults(settings: GatewaySettings) -> "Faults":
             settings.simulated_failure_rate,
             settings.simulated_hang_rate,
             rates,
+            Lies(settings.simulated_lies, kinds, settings.simulated_seed),
         )
     except ValueError as error:
         raise SettingsError(

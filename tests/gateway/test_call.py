@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from adapters.simulator import Fault, Faults
+from adapters.simulator import FUNCTIONS, Fault, Faults
 from cache import CacheControl, Entry
 from gateway import CallContext, Gateway, GatewaySettings
 from gateway.trace import JsonLines, TraceError
@@ -40,16 +40,25 @@ async def test_the_first_answer_is_live_and_the_second_cached(
 async def test_a_simulated_answer_says_so_also_when_it_is_cached(
     catalog: Catalog, tmp_path: Path
 ) -> None:
+    made_up = next(m for m in catalog.select(source="akshare") if m.name not in FUNCTIONS)
+    invented = (made_up.name, made_up.sample())
+    called: list[tuple[tuple[str, dict[str, Any]], str]] = [
+        (HIST, "simulated"),
+        (COIN, "simulated"),
+        (invented, "simulated_invented"),
+    ]
     settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path, akshare_workers=1)
     async with Gateway.open(settings, catalog=catalog) as gateway:
-        for tool, arguments in (HIST, COIN, ("amac_fund_info", {})):
+        for (tool, arguments), upstream in called:
             first = await gateway.call(tool, arguments)
             second = await gateway.call(tool, arguments)
-            assert (first.source, first.upstream) == ("simulated", "simulated")
-            assert (second.source, second.upstream) == ("cached", "simulated")
+            assert (first.source, first.upstream) == ("simulated", upstream)
+            assert (second.source, second.upstream) == ("cached", upstream)
+            assert second.to_json().count(f'"upstream":"{upstream}"'.encode()) == 1
     async with Gateway.open(settings, catalog=catalog) as gateway:
-        again = await gateway.call(*HIST)
-        assert (again.source, again.upstream) == ("cached", "simulated"), "from disk"
+        for (tool, arguments), upstream in called[::2]:
+            again = await gateway.call(tool, arguments)
+            assert (again.source, again.upstream) == ("cached", upstream), "from disk"
     live = GatewaySettings(cache_dir=tmp_path)
     async with Gateway.open(live, catalog=catalog) as gateway:
         assert not (await gateway.call(*COIN)).ok, "no simulated answer passes for a live one"

@@ -81,7 +81,7 @@ def about(snapshot: Snapshot) -> dict[str, Any]:
         "recorded_to": summary.recorded_to,
         "calls": summary.rows,
         "tools": len(summary.tools),
-        "upstreams": [*summary.upstreams],
+        "upstreams": summary.made_by,
     }
 
 

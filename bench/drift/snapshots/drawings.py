@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from bench import drawing as d
 from bench.drift.finding import LEVELS
 from bench.drift.snapshots.records import number
 from bench.drift.snapshots.statistics import quantile
 from bench.drift.snapshots.time_checks import day
+from gateway import drawing as d
 
 POINTS: Final = 60
 BARS: Final = 16

@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 from playwright.async_api import Page, async_playwright, expect
 
 from bench.cli.main import main
-from bench.html import breakable
 from bench.record import EpisodeRecord, ModelCallRecord, ToolVerdict
 from bench.report.facts import Facts
 from bench.report.plots import days_figure
@@ -39,6 +38,7 @@ from bench.suites.fintoolbench.paper import PUBLISHED
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Chart
 from gateway import CallRecord
+from gateway.html import breakable
 from manifests.common.terminal import plain
 from tests.support.installed import AXE, CHROMIUM
 from tests.support.runs import call, episode, failing, write_run

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import drawing as d
+from gateway import drawing as d
 
 EVIL = "</text><script>&\x1b\u202e"
 
