@@ -34,6 +34,10 @@ class FrameError(ValueError):
     """Bytes that are no frame, or no longer the frame that was written."""
 
 
+class TornFrameError(FrameError):
+    """Bytes whose hash is not theirs, because a write was cut off or a bit has changed."""
+
+
 def pack(head: dict[str, Any], data: bytes) -> bytes:
     """The frame of a head and its data. Raises `FrameError` if the data is too long."""
     if len(data) > MAX_DATA:
@@ -66,7 +70,7 @@ def unpack(frame: bytes) -> tuple[dict[str, Any], bytes]:
 
 def _opened(frame: bytes) -> tuple[dict[str, Any], bytes]:
     if blake2b(frame[HASH_BYTES:], digest_size=HASH_BYTES).digest() != frame[:HASH_BYTES]:
-        raise FrameError("the hash does not match: a torn or changed frame")
+        raise TornFrameError("the hash does not match: a torn or changed frame")
     end = frame.find(b"\n", HASH_BYTES)
     try:
         head = orjson.loads(frame[HASH_BYTES:end])

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 import orjson
 
 from cache.blocks import Damage, Torn, block, blocks
-from cache.frame import FrameError
+from cache.frame import FrameError, TornFrameError
 from cache.row import RowHead
 from cache.snapshot import (
     END,
@@ -43,19 +43,24 @@ class _Pick(NamedTuple):
 
 
 def merge(
-    sources: Sequence[Path], out: Path, *, salvage: bool = False, without: Collection[str] = ()
+    sources: Sequence[Path],
+    out: Path,
+    *,
+    salvage: bool = False,
+    without: Collection[str] = (),
+    told: list[str] | None = None,
 ) -> Summary:
     """Write the snapshot `out` from all rows in `sources`, which are snapshots or journals.
 
     Rows of the tools `without` are counted and left out. With `salvage`, so are rows that can't be
-    read. Raises `SnapshotError` if `out` exists, a source is damaged, no row is left, or the disk
-    does not take the file.
+    read; `told` gets a text for each of these. Raises `SnapshotError` if `out` exists, a source is
+    damaged, no row is left, or the disk does not take the file.
     """
     if os.path.lexists(out):
         raise SnapshotError(f"{out}: {taken(out, NEVER_CHANGES).strerror}")
     picks: dict[bytes, _Pick] = {}
     conflicts: set[bytes] = set()
-    damaged: list[str] = []
+    damaged = [] if told is None else told
     withheld = 0
     with ExitStack() as files:
         for source in sources:
@@ -81,8 +86,8 @@ def journal_rows(
 ) -> Iterator[tuple[RowHead, int, int]]:
     """Every whole row of a journal, with its offset and length, until the journal ends or is torn.
 
-    The remains of a cut-off write at the end are ignored. `damaged` gets a text for each row that
-    can't be read though others follow it, and for a place after which nothing can be read.
+    The remains of a cut-off write at the end are ignored. `damaged` gets a text for each other row
+    that can't be read, and for a place after which nothing can be read.
     """
     last = None
     size = os.fstat(file.fileno()).st_size
@@ -95,7 +100,11 @@ def journal_rows(
             try:
                 head = RowHead.of(frame)
             except FrameError as error:
-                last = f"{name}: the row at byte {offset}: {error}"
+                text = f"{name}: the row at byte {offset}: {error}"
+                if isinstance(error, TornFrameError):
+                    last = text
+                else:
+                    damaged.append(text)
                 continue
             yield head, offset, len(frame)
     except Torn:

@@ -106,7 +106,10 @@ class RowHead:
         head = read_head(frame)
         _check_fields(head)
         call = {name: head.pop(name) for name in _FIELDS}
-        entry = Entry.of({**head, "tool": call["tool"]}, b"")
+        try:
+            entry = Entry.of({**head, "tool": call["tool"]}, b"")
+        except FrameError as error:
+            raise FrameError(f"of {call['tool']}: {error}") from None
         return cls(
             bytes.fromhex(call["key"]),
             bytes.fromhex(call["row"]),

@@ -1,8 +1,8 @@
 """Compares two runs, paired by task and repeat.
 
-A repeat counts if both runs have it. A task's outcome is the mean over those repeats, and the
-intervals are over tasks. For McNemar's test and for flips, a task passes if more than half of its
-repeats pass.
+A repeat counts if both runs have it. A task's outcome is the mean over those repeats, or their
+pass@k and pass^k, and the intervals are over tasks. For McNemar's test and for flips, a task passes
+if more than half of its repeats pass.
 """
 
 from array import array
@@ -17,6 +17,7 @@ from typing import Any
 
 from bench.metrics.interval import ONE, OverTasks, student
 from bench.metrics.means import Measured
+from bench.metrics.passes import KS, pass_parts
 from bench.record import EpisodeRecord
 from bench.runs.about import RunInfo
 from bench.runs.reader import Run as RunFiles
@@ -43,18 +44,22 @@ UNFAIR: Mapping[str, str] = {
 }
 """Settings whose difference makes the comparison unfair, and why."""
 
+PASSES = {f"pass{sign}{k}": (k, place) for k in KS[1:] for place, sign in enumerate("@^")}
+"""The pass@k and pass^k that are compared: k, and the place in `pass_parts`."""
+
 SETTINGS = (*COMPARABLE, ENDPOINT, "concurrency", "starts_per_s", "python", "ended")
 
 
 @dataclass(slots=True)
 class Row:
     """The data of an episode that a comparison needs. `infrastructure`: only a quota, the gateway
-    or the model's endpoint made it fail. The `reason` is how it ended, and which calls of its last
-    round failed.
+    or the model's endpoint made it fail; `is_of_agent` as in `Measured`. The `reason` is how it
+    ended, and which calls of its last round failed.
     """
 
     passed: bool
     infrastructure: bool
+    is_of_agent: bool
     figures: dict[str, float | None]
     reason: str
     series: "array[float] | None"
@@ -139,10 +144,31 @@ def compare(a: Run, b: Run, *, only: Sequence[str] = ()) -> dict[str, Any]:
         "metrics": {
             name: _figures([o for o in outcomes[name] if o], measure, widest.get(measure.name))
             for name, (measure, _) in readings.items()
-        },
+        }
+        | dict(_passes(a.suite, pairs, only)),
         **({"days": days} if days else {}),
         "flips": list(_flips(a, pairs, net)),
     }
+
+
+def _passes(
+    suite: type[Suite], pairs: Pairs, only: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """`PASSES` over the tasks of which k repeats say something about the agent in both runs."""
+    if not suite.has_verdicts:
+        return
+    counted = []
+    for both in pairs.values():
+        own = [(x.passed, y.passed) for x, y in both if x.is_of_agent and y.is_of_agent]
+        counted.append((len(own), sum(x for x, _ in own), sum(y for _, y in own)))
+    for name, (k, place) in PASSES.items():
+        enough = [counts for counts in counted if counts[0] >= k]
+        if name in only or (enough and not only):
+            outcomes = [
+                (pass_parts(n, in_a, k)[place] / ONE, pass_parts(n, in_b, k)[place] / ONE)
+                for n, in_a, in_b in enough
+            ]
+            yield name, _figures(outcomes, Measure(name), None)
 
 
 def _days(a: Run, pairs: Pairs) -> dict[str, Any]:
@@ -251,7 +277,8 @@ def _row(suite: type[Suite], record: EpisodeRecord, measured: Measured) -> Row:
     why = ", ".join([record.ending, *(failed if record.tool_calls else ("no call",))])
     figures = {**measured.figures, **shared}
     days = suite.series(record)
-    return Row(measured.passed, measured.infrastructure, figures, intern(why), days)
+    verdict = (measured.passed, measured.infrastructure, measured.is_of_agent)
+    return Row(*verdict, figures, intern(why), days)
 
 
 def _short(text: str) -> str:

@@ -57,7 +57,7 @@ def compare(
     for run_dir in (run_a, run_b):
         if not run_dir.is_dir():
             raise click.UsageError(f"{run_dir} is no run directory")
-    from bench.analysis.compare import NothingInCommonError, Run
+    from bench.analysis.compare import PASSES, NothingInCommonError, Run
     from bench.analysis.compare import compare as compared
     from bench.cli.warnings import (
         check_one_judge,
@@ -80,7 +80,8 @@ def compare(
         warn_of_changes(run)
         warn_of_suite(run, suite)
         warn_of_simulation(run)
-    _check_names(metrics, [measure.name for measure in a.measures])
+    passes = [*PASSES] if a.suite.has_verdicts else []
+    _check_names(metrics, [*(measure.name for measure in a.measures), *passes])
     try:
         result = compared(a, b, only=metrics)
     except NothingInCommonError as error:
@@ -88,7 +89,7 @@ def compare(
     if as_json:
         echo_json({"a": str(run_a), "b": str(run_b), **result})
     else:
-        shares = {measure.name for measure in a.measures if measure.is_share}
+        shares = {*passes, *(measure.name for measure in a.measures if measure.is_share)}
         _show(result, run_a, run_b, shares)
 
 
@@ -219,6 +220,8 @@ def show_metrics(
     console: "Console", metrics: Mapping[str, Mapping[str, Any]], shares: AbstractSet[str]
 ) -> None:
     """Show each metric of A and B, with its difference; `shares` are shown in percent."""
+    from bench.metrics.passes import MEANING, NOT_OF_AGENT
+
     columns = ("metric", "tasks", "A", "B", "B - A", "95 % interval")
     counts = ("both", "only A", "only B", "neither", "p")
     table = _table(*columns, *counts, right=range(1, 11))
@@ -243,6 +246,8 @@ def show_metrics(
     )
     if metrics.get("cache_hit_rate", {}).get("tasks"):
         console.print("cache_hit_rate: answers from the cache, of all answers; these take no time")
+    if any(name.startswith(("pass@", "pass^")) for name in metrics):
+        console.print(f"{MEANING}; without {NOT_OF_AGENT}")
     if any(name.endswith("_net") for name in metrics):
         console.print(
             "_net: without what failed through nobody but a quota, the gateway or a model"

@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ import click
 
 from bench.cli.options import beside, catalog_in, is_given
 from bench.cli.run import plan_of, run_suite
+from gateway.cli.options import echo_json
 
 if TYPE_CHECKING:
     from bench.runs.about import RunInfo
@@ -24,13 +25,16 @@ if TYPE_CHECKING:
 
 DIFFERS = ("differs", "cannot be had")
 
+_COLUMNS = {"setting": "setting", "paper": "the paper", "run": "this run"}
+"""The columns of the settings, by their names in JSON."""
+
 _NEUTRAL = frozenset(
     {
         *("suite", "dataset", "manifests", "cards", "model", "base_url", "header", "stream"),
         *("judge_model", "judge_base_url", "judge_header", "embedding_model", "embedding_url"),
         *("upstream", "mode", "snapshot", "market", "gateway", "reading", "seed", "as_json"),
         *("out", "resume", "failed_too", "accept_changes", "concurrency", "starts_per_s"),
-        *("engine", "players", "dashboard", "only_plan"),
+        *("engine", "players", "dashboard", "only_plan", "repeats"),
         *(f"simulated_{name}" for name in ("seed", "now", "latency_s", "hang_rate")),
     }
 )
@@ -66,18 +70,35 @@ def reproduce(context: click.Context, suite: str, options: tuple[str, ...], dry_
             raise click.UsageError("--plan is for `finbench run`; --dry-run tells what is done")
         given = _given(run_context, suite, paper, loaded)
         console = PlainConsole(narrowest=100, stderr=chosen["as_json"])
-        differing = _settings(console, paper, given)
+        rows, always = [*_rows(paper, given)], [*_of_data(paper, given["dataset"])]
+        always += paper.differences
+        _show_settings(console, paper, rows, always)
         lacking = [*_lacking(paper, given, kind, loaded)]
-        console.print(
-            f"cost, for each of {given.tasks or 'the'} tasks: {paper.cost}", soft_wrap=True
-        )
+        episodes = given["episodes"] or given.tasks
+        cost = f"cost, for each of {episodes or 'the'} episodes: {paper.cost}"
+        console.print(cost, soft_wrap=True)
+        if chosen["resume"]:
+            console.print("the episodes that the run has already cost nothing more")
         for text in lacking:
             console.print(f"lacking: {text}", soft_wrap=True)
-        command = shlex.join(_shown(arguments))
-        console.print(f"the command: finbench run {command}", soft_wrap=True)
+        command = ["finbench", "run", *_shown(arguments)]
+        console.print(f"the command: {shlex.join(command)}", soft_wrap=True)
         if not lacking:
             plan_of(run_context, SimpleNamespace(**chosen))
             catalog_in(chosen["manifests"], chosen["cards"])
+        if dry_run and chosen["as_json"]:
+            echo_json(
+                {
+                    "suite": suite,
+                    "paper": paper.title,
+                    "source": paper.source,
+                    "settings": [dict(zip(_COLUMNS, row, strict=True)) for row in rows],
+                    "always": always,
+                    "cost": {"episodes": episodes or None, "each": paper.cost},
+                    "lacking": lacking,
+                    "command": command,
+                }
+            )
         if dry_run:
             return
         if lacking:
@@ -87,7 +108,8 @@ def reproduce(context: click.Context, suite: str, options: tuple[str, ...], dry_
         except SystemExit as ended:
             if ended.code:
                 raise
-        differing += _tables(console, paper, Path(chosen["out"]))
+        differing = [f"{name}: {here}" for name, _, here in rows if here.startswith(DIFFERS)]
+        differing += [*always, *_tables(console, paper, Path(chosen["out"]))]
     console.print("what differs from the paper:")
     for text in differing:
         console.print(f"  {text}", soft_wrap=True)
@@ -114,8 +136,9 @@ def _arguments(
         loaded = _loaded(suite, theirs.params["dataset"])
         if theirs.params["out"] is None and theirs.params["resume"]:
             raise click.UsageError("--resume wants --out RUN_DIR")
-    if paper.repeats > 1 and loaded is not None and not is_given(theirs, "episodes"):
-        ours += ["--episodes", str(paper.repeats * len(loaded.tasks))]
+    theirs_say = is_given(theirs, "episodes") or is_given(theirs, "repeats")
+    if paper.repeats > 1 and loaded is not None and not theirs_say:
+        ours += ["--repeats", str(paper.repeats)]
     if theirs.params["out"] is None:
         folder = Path("runs") / f"{suite}-reproduced-{time.strftime('%Y%m%d-%H%M%S')}"
         ours += ["--out", str(folder)]
@@ -141,8 +164,6 @@ def _given(context: click.Context, suite: str, paper: "Paper", loaded: "Suite | 
 
     texts = [text for group in paper.options.values() for text in group]
     alone = run_suite.make_context("run", [suite, *texts])
-    if paper.repeats > 1 and loaded is not None:
-        alone.params["episodes"] = paper.repeats * len(loaded.tasks)
     changed = {
         str(option.name): _typed(option.opts[0], context.params[str(option.name)])
         for option in run_suite.params
@@ -151,7 +172,10 @@ def _given(context: click.Context, suite: str, paper: "Paper", loaded: "Suite | 
         and context.params[str(option.name)] != alone.params[str(option.name)]
     }
     tasks, notes = (len(loaded.tasks), loaded.notes) if loaded else (0, ())
-    return Given(context.params, changed, suite, tasks, notes)
+    chosen = context.params
+    if chosen["repeats"] is not None and tasks:
+        chosen = {**chosen, "episodes": chosen["repeats"] * tasks}
+    return Given(chosen, changed, suite, tasks, notes)
 
 
 def _typed(flag: str, value: Any) -> str:
@@ -200,28 +224,32 @@ def _shown(arguments: list[str]) -> list[str]:
     return shown
 
 
-def _settings(console: "PlainConsole", paper: "Paper", given: "Given") -> list[str]:
-    """Print the settings. Returns those that differ, and what always does, a line each."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    rows = [(setting.name, setting.paper, setting.told(given)) for setting in paper.settings]
+def _rows(paper: "Paper", given: "Given") -> Iterator[tuple[str, str, str]]:
+    """Each setting, what the paper did, and what this run does."""
+    for setting in paper.settings:
+        yield setting.name, setting.paper, setting.told(given)
     told = {name for one in paper.settings for name in (*one.options, *one.tells)}
     for name, text in given.changed.items():
         if name not in told:
             flag, _, value = text.partition(" ")
-            rows.append((flag, "not given", f"differs: {value or 'given'}"))
-    table = Table("setting", "the paper", "this run", title=f"{paper.title}, {paper.source}")
+            yield flag, "not given", f"differs: {value or 'given'}"
+
+
+def _show_settings(
+    console: "PlainConsole", paper: "Paper", rows: Sequence[tuple[str, ...]], always: Sequence[str]
+) -> None:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(*_COLUMNS.values(), title=f"{paper.title}, {paper.source}")
     table.box = SIMPLE
     for row in rows:
         table.add_row(*row)
     console.print(table)
     console.print(f"the authors' program: {paper.program}", soft_wrap=True)
-    always = [*_of_data(paper, given["dataset"]), *paper.differences]
     console.print("and always:")
     for text in always:
         console.print(f"  {text}", soft_wrap=True)
-    return [*(f"{name}: {here}" for name, _, here in rows if here.startswith(DIFFERS)), *always]
 
 
 def _of_data(paper: "Paper", dataset: Path | None) -> list[str]:

@@ -149,6 +149,7 @@ _limits = together(
 @_limits
 @click.option("--gateway", default="embedded", show_default=True, help="`embedded` or a URL.")
 @click.option("--episodes", type=whole(1), help="Default: one per task.")
+@click.option("--repeats", type=whole(1), help="Episodes of each task, in place of --episodes.")
 @click.option(
     "--environment",
     "environment",
@@ -266,6 +267,8 @@ def plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
         agent = _agent_settings(context, given, judge)
     except (SuiteError, AgentSettingsError) as error:
         raise click.UsageError(str(error)) from error
+    if given.repeats is not None and given.episodes is not None:
+        raise click.UsageError("give --episodes or --repeats, not both")
     environment = pairs("--environment", given.environment)
     if environment and all(suite.environment(task) is None for task in suite.tasks):
         raise click.UsageError(f"--environment: the suite {given.suite} has no environment")
@@ -282,7 +285,7 @@ def plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
     return RunPlan(
         suite=suite,
         gateway=given.gateway,
-        episodes=given.episodes or len(suite.tasks),
+        episodes=given.episodes or (given.repeats or 1) * len(suite.tasks),
         concurrency=given.concurrency,
         agent=agent,
         judge=judge,

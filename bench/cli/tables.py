@@ -11,6 +11,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from bench.metrics.interval import percent
+from bench.metrics.passes import HEADS, pass_note, pass_rows
 from bench.runs.about import RunInfo
 from bench.runs.forecast import HostNeed
 from bench.runs.live import add_metrics
@@ -56,6 +57,12 @@ def report(
     add_metrics(table, (metric for metric in shown if metric.name in metrics), metrics)
     console.print(table)
     console.print(suite.summary(metrics))
+    if passes := metrics.get("passes"):
+        by_k = Table(*HEADS, title="repeats", box=SIMPLE)
+        for texts in pass_rows(passes):
+            by_k.add_row(*texts)
+        console.print(by_k)
+        console.print(pass_note(passes))
     if rows := metrics.get("breakdown", {}).get(suite.tabled):
         intervals = metrics.get("task_intervals", {})
         of = {name: {"intervals": intervals.get(name, {})} for name in rows}

@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.metrics.interval import DIGITS, ONE, ByTask
 from bench.metrics.mergeable import Mergeable
+from bench.metrics.passes import Passes
 from bench.record import EpisodeRecord, ToolCallRecord
 
 
@@ -16,12 +17,19 @@ class Measured:
     """The figures of one episode. `figures` are by measure or metric, None where it has none.
     `infrastructure`: only a quota, the gateway or the model's endpoint made it fail. An episode
     without a figure of the name of one of `unmarked` counts as 0 beside others that have one.
+    `is_judged`: there is a verdict; without one it has not passed either.
     """
 
     passed: bool
     figures: Mapping[str, float | None]
     infrastructure: bool = False
     unmarked: Collection[str] = ()
+    is_judged: bool = True
+
+    @property
+    def is_of_agent(self) -> bool:
+        """Whether `passed` says something about the agent."""
+        return self.is_judged and not self.infrastructure
 
 
 class _Mean(Mergeable):
@@ -76,7 +84,7 @@ class Group(Mergeable):
 class Means(Mergeable):
     """For each name a mean over the episodes that have a figure of that name. `ranges` has the ends
     between which figures lie, by name; `groups` are fields of a record by which the means are
-    broken down.
+    broken down; `has_verdicts` says whether `passed` judges the agent (`Suite.has_verdicts`).
     """
 
     def __init__(
@@ -84,6 +92,8 @@ class Means(Mergeable):
         ranges: Mapping[str, tuple[float, float]],
         measured: Callable[[EpisodeRecord, list[ToolCallRecord]], Measured],
         groups: Iterable[str] = (),
+        *,
+        has_verdicts: bool = True,
     ) -> None:
         self._measured = measured
         self._all = Group(ranges)
@@ -91,6 +101,7 @@ class Means(Mergeable):
             name: defaultdict(partial(Group, ranges)) for name in groups
         }
         self._passed = self._infrastructure = 0
+        self._passes = Passes() if has_verdicts else None
         self._judges: Counter[str] = Counter()
         self._invalid = 0
 
@@ -98,6 +109,8 @@ class Means(Mergeable):
         found = self._measured(record, last_round)
         self._passed += found.passed
         self._infrastructure += found.infrastructure
+        if self._passes is not None:
+            self._passes.add(record.id, passed=found.passed, is_left_out=not found.is_of_agent)
         if record.judgement is not None:
             self._judges[record.judgement.judge] += 1
             self._invalid += record.judgement.invalid
@@ -125,7 +138,8 @@ class Means(Mergeable):
             "episodes": self._judges.total(),
             "invalid": self._invalid,
         }
-        return {"judged": judged, **({"breakdown": breakdown} if breakdown else {})}
+        passes = self._passes.result() if self._passes is not None else {}
+        return {"judged": judged, **passes, **({"breakdown": breakdown} if breakdown else {})}
 
     def counts(self) -> Mapping[str, str]:
         of = f"of {self._all.episodes:,}"

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import orjson
 
+from bench.metrics.passes import HEADS, pass_note, pass_rows
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts, Use
 from bench.runs.about import COMPLETE, RunInfo, simulated
 from bench.suites.suite import Metric
@@ -48,6 +49,7 @@ def content(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
         "metric_names": 2 if any(metric.axis for metric in suite.metrics) else 1,
         "metrics_note": suite.metrics_note
         or " ".join(f"{metric.title}: {metric.text}." for metric in suite.metrics),
+        "passes": _passes(metrics.get("passes")),
         "models_published": list(suite.published),
         "published_note": suite.published_note,
         "heat": _heat(facts, metrics.get("breakdown", {})),
@@ -172,6 +174,13 @@ def _metrics(metrics: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, ..
             counts.get(metric.name, ""),
             *(NONE if figure is None else metric.text_of(figure) for figure in published),
         )
+
+
+def _passes(passes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """pass@k and pass^k, where tasks have repeats."""
+    if passes is None:
+        return {}
+    return {"heads": list(HEADS), "rows": list(pass_rows(passes)), "note": pass_note(passes)}
 
 
 def _heat(facts: Facts, breakdown: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:

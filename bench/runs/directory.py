@@ -190,6 +190,9 @@ class RunDirectory:
         if settled.strange:
             text = "%d records in %s that are not of this run or there twice were moved to %s"
             log.warning(text, settled.strange, self.path, ABANDONED)
+        if named is not None and (beyond := len(self.finished - set(named(0)))):
+            text = "%d episodes in %s are beyond the %d that are asked for; they stay and count"
+            log.warning(text, beyond, self.path, self.about.episodes)
         # A part may end before it knows these values, so it starts with those of the part before.
         known = {name: before.content[name] for name in COMPARABLE if name in before.content}
         now = {**known, **self.about.content, "parts": before.parts + 1}

@@ -29,7 +29,7 @@ NOT_METRICS = frozenset(
     {
         *("episodes", "passed", "failed_by_infrastructure", "judged", "intervals", "breakdown"),
         *("usage", "tool_use", "traffic", "digest", "snapshot", "outcome", "filled", "confusion"),
-        *("denominators", "incomplete_line"),
+        *("denominators", "incomplete_line", "passes"),
     }
 )
 """Keys of `metrics.json` and of what `finbench score --json` prints that are no metric's."""
@@ -207,7 +207,8 @@ class SuiteMetrics(Protocol):
 
     def details(self) -> dict[str, Any]:
         """Further results. `breakdown`, if present, has metrics by group and row; `confusion` has,
-        by title, how many episodes of each right answer got which answer.
+        by title, how many episodes of each right answer got which answer; `passes` has pass@k and
+        pass^k (`bench.metrics.passes`).
         """
         ...
 
@@ -242,6 +243,8 @@ class Suite(ABC):
     """Metrics that the suite's authors publish, by what they measured."""
     published_note: ClassVar[str] = ""
     """Who published these metrics, and what to consider when comparing with them."""
+    has_verdicts: ClassVar[bool] = True
+    """Whether `Measured.passed` judges the agent, so that repeats have pass@k and pass^k."""
     compares_arguments: ClassVar[bool] = False
     """Whether its metrics compare arguments; records then hold those of the labelled calls."""
     exports: ClassVar[Mapping[str, Callable[[EpisodeRecord], dict[str, Any]]]] = {}
@@ -320,7 +323,8 @@ class Suite(ABC):
     def new_metrics(cls) -> SuiteMetrics:
         """Metrics over no episodes yet: each is the mean of what `measured` has under its name."""
         ranges = {metric.name: (metric.low, metric.high) for metric in cls.metrics}
-        return Means(ranges, partial(_measured, cls), cls.groups)
+        measured = partial(_measured, cls)
+        return Means(ranges, measured, cls.groups, has_verdicts=cls.has_verdicts)
 
     @classmethod
     @abstractmethod

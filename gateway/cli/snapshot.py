@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 OUT = OutPath(dir_okay=False)
 
+_TOLD = 100
+"""The most rows that are named as left out of a merge."""
+
 
 @click.group()
 def snapshot() -> None:
@@ -276,7 +279,7 @@ def verify(file: Path, as_json: bool) -> None:
 @snapshot.command()
 @click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option("--out", type=OUT, required=True, help="The snapshot to make.")
-@click.option("--salvage", is_flag=True, help="Leave out rows that can't be read, and count them.")
+@click.option("--salvage", is_flag=True, help="Leave out rows that can't be read, and name them.")
 @click.option("--json", "as_json", is_flag=True)
 def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> None:
     """Merge FILES into one snapshot. FILES may include journals of interrupted recordings.
@@ -288,9 +291,14 @@ def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> N
     from cache.merge import merge as merge_files
     from manifests import Catalog
 
-    without = transactional_tools(Catalog.load())
+    without, told = transactional_tools(Catalog.load()), list[str]()
     with failures(SnapshotError):
-        echo_summary(merge_files(files, out, salvage=salvage, without=without), out, as_json)
+        try:
+            made = merge_files(files, out, salvage=salvage, without=without, told=told)
+        finally:
+            for text in told[:_TOLD] if salvage else ():
+                echo(f"finport: left out: {text}", err=True)
+        echo_summary(made, out, as_json)
 
 
 @snapshot.command()

@@ -9,7 +9,8 @@ from typing import Any
 from bench.metrics.interval import DIGITS, ONE, Z_95, ByTask, rounded
 from bench.metrics.means import Group
 from bench.metrics.mergeable import Mergeable
-from bench.record import EpisodeRecord, Judgement, ToolCallRecord
+from bench.metrics.passes import Passes
+from bench.record import Ending, EpisodeRecord, Judgement, ToolCallRecord
 from bench.suites.finova.extraction import KINDS, read_list
 from bench.suites.finova.judge import names_in, slots_in
 
@@ -45,6 +46,9 @@ class FinovaMetrics(Mergeable):
     ones, with equal type and content, by the gold and the given slots. `tools_exact` is the share
     of answers of `tool_planning` with the gold tools and no others, and `over_calling` the share of
     tools in them that are no gold ones.
+
+    A right answer passes. `passes` leaves out those that were not judged, and those that failed by
+    the model's endpoint.
     """
 
     def __init__(self) -> None:
@@ -54,11 +58,18 @@ class FinovaMetrics(Mergeable):
         self._differ: Counter[str] = Counter()
         self._given: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         self._beside = {name: ByTask() for name in BESIDE}
+        self._passes = Passes()
 
     def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None:  # noqa: ARG002
         self._episodes += 1
         verdicts = {reading: right(record.judgement, reading) for reading in READINGS}
-        if record.judgement is None or None in verdicts.values():
+        is_judged = None not in verdicts.values()
+        self._passes.add(
+            record.id,
+            passed=bool(verdicts["accuracy"]),
+            is_left_out=not is_judged or record.ending == Ending.MODEL_ERROR,
+        )
+        if record.judgement is None or not is_judged:
             self._unjudged += 1
             return
         figures = {reading: float(bool(is_right)) for reading, is_right in verdicts.items()}
@@ -116,6 +127,7 @@ class FinovaMetrics(Mergeable):
                 for group, counts in groups.items()
             },
             "confusion": confusion,
+            **self._passes.result(),
             "readings_differ": dict(sorted(self._differ.items())),
         }
 

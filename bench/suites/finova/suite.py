@@ -101,7 +101,8 @@ class Finova(Suite):
             for name, is_right in verdicts.items()
         }
         failed = record.ending == Ending.MODEL_ERROR
-        return Measured(bool(verdicts["accuracy"]), figures, failed)
+        is_right = verdicts["accuracy"]
+        return Measured(bool(is_right), figures, failed, is_judged=is_right is not None)
 
     @classmethod
     def kind_of(cls, record: EpisodeRecord) -> str:

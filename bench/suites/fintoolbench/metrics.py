@@ -19,7 +19,8 @@ metrics): an execution succeeds if its last call does, whatever calls of the sam
 as 0, and CSS is SoftScore by TESR; TMR, IMR and DMR count a mismatch in any call of the episode.
 
 A metric over no episodes is None. Each has its 95 % interval over tasks (`OverTasks`), but for
-CSS_paper, which is no mean.
+CSS_paper, which is no mean. pass@k and pass^k are of `passed` too, without episodes that failed
+only because of the infrastructure.
 """
 
 from collections import Counter, defaultdict
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 
 from bench.metrics.interval import DIGITS, ONE, OverTasks, rounded
 from bench.metrics.mergeable import Mergeable
+from bench.metrics.passes import pass_figures
 from bench.record import Ending, EpisodeRecord, ToolCallRecord, ToolVerdict, is_infrastructure
 from bench.suites.traces import failed_by_text
 
@@ -222,6 +224,17 @@ class _Tasks:
         self.alike[more] += 1
         self._of[task] = more
 
+    def passes(self) -> dict[str, Any]:
+        """As `pass_figures`."""
+        tasks: Counter[tuple[int, int]] = Counter()
+        left_out = 0
+        for outcomes, times in self.alike.items():
+            counted = [(outcome, n) for outcome, n in outcomes if not outcome.infrastructure]
+            repeats = sum(n for _, n in counted)
+            tasks[repeats, sum(n for outcome, n in counted if outcome.passed)] += times
+            left_out += times * (sum(n for _, n in outcomes) - repeats)
+        return pass_figures(tasks, left_out)
+
     def merge(self, other: "_Tasks") -> None:
         for task, outcomes in other._of.items():
             self.add(task, outcomes)
@@ -322,7 +335,8 @@ class FinToolBenchMetrics(Mergeable):
             "breakdown": {
                 name: {row: _row(outcomes) for row, outcomes in sorted(rows.items())}
                 for name, rows in self._groups.items()
-            }
+            },
+            **self._tasks.passes(),
         }
 
     def counts(self) -> Mapping[str, str]:

@@ -172,7 +172,7 @@ class FinTrace(Suite):
             record.ending == Ending.MODEL_ERROR
             or (record.error is None and is_infrastructure(failed))
         )
-        return Measured(passed, figures, infrastructure)
+        return Measured(passed, figures, infrastructure, is_judged=recall is not None)
 
     @classmethod
     def kind_of(cls, record: EpisodeRecord) -> str:  # noqa: ARG003

@@ -191,7 +191,7 @@ PAPER: Final = Paper(
         ("agent", *DECODING): ("--temperature", "0.6"),
     },
     wanted={"dataset": "the data folder", "model": "the model", "base_url": "its endpoint"},
-    cost="5 repeats of 150 to 270 days, a request a day: some 14,000 for the public files",
+    cost="150 to 270 days, a request a day or more; a repeat of the nine public tasks took 2,855",
     repeats=REPEATS,
     repository=REPOSITORY,
     differences=(

@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,47 @@ def test_run_streams_into_files_that_score_reads(tmp_path: Path) -> None:
     again = finbench("run", "starter", "--upstream", "simulated", "--out", "out")
     assert again.returncode == 1
     assert "exists already; name a new folder" in again.stderr
+
+
+@pytest.mark.parametrize("suite", ["starter", "fintrace-sample"])
+def test_repeats_have_pass_at_k_and_pass_hat_k_everywhere(suite: str) -> None:
+    simulated = ("--upstream", "simulated", "--simulated-latency-s", "0", "--seed", "3")
+    done = finbench("run", suite, "--repeats", "3", *simulated, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    passes = json.loads(Path("out/metrics.json").read_text())["passes"]
+    assert finbench("score", "out", "--items", "items.jsonl").returncode == 0
+    rights = defaultdict(list)
+    for line in lines_of(Path("items.jsonl")):
+        rights[line["id"]].append(line["right"])
+    assert {len(of) for of in rights.values()} == {3}
+    assert [*passes["by_k"]] == ["1", "2", "3"]
+    last = passes["by_k"]["3"]
+    assert last["tasks"] == len(rights)
+    for name, of_all in (("pass_at_k", any), ("pass_hat_k", all)):
+        assert last[name] == round(sum(map(of_all, rights.values())) / len(rights), 6)
+    assert json.loads(finbench("score", "out", "--json").stdout)["passes"] == passes
+    shown = f"{last['pass_hat_k']:.1%}"
+    for said in (done.stdout, finbench("score", "out").stdout):
+        assert "pass^k" in said
+        assert shown in said
+    assert finbench("report", "out").returncode == 0
+    page = Path("out/report.html").read_text()
+    assert "pass^k" in page
+    assert shown in page
+    compared = json.loads(finbench("compare", "out", "out", "--json").stdout)["metrics"]
+    assert compared["pass^3"]["a"] == compared["pass^3"]["b"] == last["pass_hat_k"]
+    assert "pass@2" in finbench("compare", "out", "out", "--metric", "pass@2").stdout
+    assert "pass^4" not in compared
+
+
+def test_a_run_without_repeats_has_no_passes() -> None:
+    simulated = ("--upstream", "simulated", "--simulated-latency-s", "0")
+    done = finbench("run", "starter", *simulated, "--out", "out")
+    assert "pass^k" not in done.stdout
+    assert "passes" not in json.loads(Path("out/metrics.json").read_text())
+    both = finbench("run", "starter", "--repeats", "2", "--episodes", "9")
+    assert both.returncode == 2
+    assert "give --episodes or --repeats, not both" in both.stderr
 
 
 def test_wrong_usage_exits_2() -> None:

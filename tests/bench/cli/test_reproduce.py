@@ -148,6 +148,51 @@ def test_what_differs_is_said_before_anything_is_run(
     assert not Path("runs").exists()
 
 
+def test_a_dry_run_as_json_has_the_table_and_the_cost_of_the_episodes_asked_for() -> None:
+    asked = ("--model", "m", "--base-url", "http://127.0.0.1:1/v1", "--dry-run")
+    done = finbench("reproduce", "finova-sample", *asked, "--json", "--episodes", "10")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    settings = {one["setting"]: (one["paper"], one["run"]) for one in told["settings"]}
+    assert settings["prompts"][1].startswith("differs: 10 episodes")
+    assert set(settings) == {setting.name for setting in Finova.paper.settings}
+    assert told["cost"]["episodes"] == 10
+    assert told["lacking"] == []
+    assert told["command"][:3] == ["finbench", "run", "finova-sample"]
+    assert {"suite", "paper", "source", "always"} <= told.keys()
+    for options, episodes in (
+        (("finova-sample", "--repeats", "3"), 3 * 24),
+        (("finova-sample",), 24),
+        (("investorbench", "--dataset", "market"), 5),
+        (("investorbench", "--dataset", "market", "--repeats", "2"), 2),
+    ):
+        write_market(Path("market"), ("AAA",))
+        done = finbench("reproduce", *options, *asked)
+        assert f"cost, for each of {episodes} episodes: " in done.stdout
+    assert "repeats 5, of which the median counts differs: 2 episodes" in " ".join(
+        done.stdout.split()
+    )
+
+
+async def test_episodes_beyond_those_asked_for_stay_when_a_run_goes_on(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with SimulatedModel.open(load_suite("finova-sample").tasks, catalog) as model:
+        asked = ("--model", MODEL, "--base-url", model.base_url, "--out", "run", "--json")
+        parts = [
+            await to_thread.run_sync(partial(finbench, "reproduce", "finova-sample", *of, *asked))
+            for of in (
+                ("--episodes", "6"),
+                ("--episodes", "4", "--resume"),
+                ("--episodes", "8", "--resume"),
+            )
+        ]
+    assert [json.loads(part.stdout)["episodes"] for part in parts] == [6, 6, 8]
+    said = "2 episodes in run are beyond the 4 that are asked for; they stay and count"
+    assert [one.getMessage() for one in caplog.records if "beyond" in one.getMessage()] == [said]
+    assert "the episodes that the run has already cost nothing more" in parts[1].stderr
+
+
 def test_secrets_are_not_printed() -> None:
     secret = "planted-0123456789"  # noqa: S105 - it opens nothing
     given = (

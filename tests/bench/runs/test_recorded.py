@@ -98,11 +98,14 @@ def test_a_trace_scores_as_it_did() -> None:
 
 
 def test_a_report_has_the_figures_that_it_had() -> None:
-    assert figures_of_the_report() == FIGURES["report"]
+    said = iter(figures_of_the_report())
+    assert all(figure in said for figure in FIGURES["report"]), "in this order; later ones add some"
 
 
 def test_a_run_compares_with_itself_as_it_did() -> None:
-    assert compared_with_itself() == FIGURES["compare"]
+    said, then = compared_with_itself(), FIGURES["compare"]
+    assert then["metrics"].items() <= said["metrics"].items(), "later releases may say more"
+    assert {**said, "metrics": then["metrics"]} == then
 
 
 @pytest.mark.parametrize("form", sorted(FIGURES["exports"]))

@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 
 from cache import Snapshot
+from cache.blocks import block
+from cache.frame import pack
 from cache.merge import merge
+from cache.snapshot import JOURNAL
+from tests.support import rows
 from tests.support.commands import FINPORT, finport, finport_process, post, served
 from tests.support.waiting import block_until
 
@@ -78,6 +82,26 @@ def test_the_same_answers_by_two_processes_in_different_order_are_one_snapshot(
     assert "finport: the row at byte" in changed.stderr
     report = json.loads(finport("snapshot", "verify", "changed", "--json").stdout)
     assert (report["whole"], len(report["problems"])) == (False, 1)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_row_of_an_unknown_upstream_is_counted_and_named(place: int) -> None:
+    made = [rows.row(n) for n in range(3)]
+    heads = [{**row.head, **row.entry.head} for row in made]
+    heads[place]["upstream"] = "Some other"
+    frames = [pack(head, row.entry.data) for head, row in zip(heads, made, strict=True)]
+    Path("s.journal").write_bytes(JOURNAL + b"live\n" + b"".join(map(block, frames)))
+    merging = ("snapshot", "merge", "s.journal", "--out", "merged")
+    refused = finport(*merging)
+    named = f"of {made[place].tool}: not an entry: upstream can't be so"
+    assert refused.returncode == 1
+    assert named in refused.stderr
+    assert not Path("merged").exists()
+    done = finport(*merging, "--salvage", "--json")
+    told = summary(done)
+    assert (told["rows"], told["damaged"]) == (2, 1)
+    assert done.stderr.startswith("finport: left out: s.journal: the row at byte ")
+    assert named in done.stderr
 
 
 SLOWLY = ("--upstream", "simulated", "--simulated-latency-s", "0.5", "--concurrency", "4")
