@@ -475,8 +475,10 @@ def series(country: str, name: str) -> Series:
     return (_CHINA.get(name) if country == "CN" else None) or _EVERYWHERE[name]
 
 
-def figures(world: World, country: str, name: str, where: str = "") -> list[Figure]:
-    """The released figures of a country, or of a place in it, oldest first, from 2005 on."""
+def figures(
+    world: World, country: str, name: str, where: str = "", since: date = FIRST
+) -> list[Figure]:
+    """The figures of a country, or of a place in it, that are released from `since` on."""
     what = series(country, name)
     ends = [end for end in _ENDS[what.months - 1 :: what.months] if end <= world.now]
     key = f"figure {country} {name} {where}"
@@ -512,7 +514,7 @@ def figures(world: World, country: str, name: str, where: str = "") -> list[Figu
             totals[at - back] if at >= back else None,
         )
         for at, (end, value) in enumerate(zip(ends, told, strict=True))
-        if end + timedelta(lag) <= world.now
+        if since <= end + timedelta(lag) <= world.now
     ]
 
 
@@ -557,7 +559,7 @@ def events(world: World, first: date, last: date) -> list[Event]:
         for name, titles in _EVENTS.items():
             if (country != "CN" and name not in _EVERYWHERE) or (country, name) == ("DE", "policy"):
                 continue
-            known = figures(world, country, name)
+            known = figures(world, country, name, since=first - timedelta(200))
             for past, one in pairwise(known):
                 if first <= one.released <= last:
                     for title in titles.split():
