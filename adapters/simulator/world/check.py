@@ -5,6 +5,7 @@ facts are the eleven of R. Cont, "Empirical properties of asset returns: stylize
 statistical issues", Quantitative Finance 1 (2001), over the shares of Shanghai and Shenzhen.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -37,6 +38,7 @@ from adapters.simulator.world.world import ANCHOR, Floats, World
 _KLINE = EASTMONEY["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
 _REPORT = EASTMONEY["datacenter-web.eastmoney.com", "/api/data/v1/get"]
 _CSINDEX = MARKET["www.csindex.com.cn", "/csindex-home/perf/index-perf"]
+_BANK = MARKET["biz.finance.sina.com.cn", "/forex/forex.php"]
 _VIEWS = {**EASTMONEY, **ECONOMY, **BONDS, **MACRO}
 _TREASURY = "RPTA_WEB_TREASURYYIELD"
 
@@ -255,8 +257,13 @@ def _exchange(world: World) -> Found:
         every: Any = document("/rates", {"base": base}, world)
         one: Any = document("/exchange-rate", {"from_currency": base, "to_currency": "CNY"}, world)
         exact = {latest, worth, every["rates"]["CNY"], one["rate"]}
+        days = {"startdate": str(world.now - timedelta(20)), "enddate": str(world.now)}
+        page = _BANK({"money_code": base, **days}, Luck("", world)).body.decode("gbk")
+        day, *_, middle, _ = re.findall(r"<td>([\d.-]+)</td>", page)[:6]
         is_so = exact == {round(wanted, 6)} and abs(ranked[f"{base}CNY"] - wanted) < 6e-5
-        yield _one(is_so, f"{base} {exact} {ranked[f'{base}CNY']}")
+        at_bank = 100 * world.rate(base, "CNY", date.fromisoformat(day))
+        is_so = is_so and abs(float(middle) - at_bank) < 0.0051
+        yield _one(is_so, f"{base} {exact} {ranked[f'{base}CNY']} {middle}")
 
 
 def _curves(world: World) -> Found:
@@ -297,6 +304,16 @@ def _bonds(world: World) -> Found:
             is_so = abs(worth - price) < 1e-6
             is_so = is_so and zeros.min() - 0.2 <= rate <= zeros.max() + 0.2
             yield _one(is_so, f"{one.code} {day} {price} {rate}")
+
+
+def _quotes(world: World) -> Found:
+    """What is quoted of a bond is the last day of its history."""
+    host, path = "vip.stock.finance.sina.com.cn", "/quotes_service/api/json_v2.php/Market_Center"
+    for row in _told(world, host, f"{path}.getHQNodeData")[::5]:
+        (bar,) = world.latest(row["symbol"], 1)
+        told = [row[name] for name in ("open", "high", "low", "trade", "settlement", "volume")]
+        is_so = told == [*bar[1:]] == [*bond(world, row["code"]).bars(world, bar.day)[-1][1:]]
+        yield _one(is_so, f"{row} {bar}")
 
 
 def _convertibles(world: World) -> Found:
@@ -361,7 +378,7 @@ def _later(world: World) -> Found:
 
 
 _IDENTITIES: tuple[Callable[[World], Found], ...] = (
-    *(_ordered, _adjusted, _exchange, _curves, _bonds, _convertibles, _released),
+    *(_ordered, _adjusted, _exchange, _curves, _bonds, _quotes, _convertibles, _released),
     *(_limited, _ranges, _weeks, _indices, _funds, _worth, _sources, _rates, _days, _later),
 )
 
