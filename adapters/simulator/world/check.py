@@ -327,7 +327,7 @@ def _convertibles(world: World) -> Found:
         is_so = is_so and abs(cell["convert_value"] - last["SWAPVALUE"]) < 0.0051
         is_so = is_so and abs(worth - last["SWAPVALUE"]) < 0.0001
         is_so = is_so and cell["price"] == last["FCLOSE"]
-        is_so = is_so and abs(cell["premium_rt"] - (cell["price"] / worth - 1) * 100) < 0.0051
+        is_so = is_so and abs(cell["premium_rt"] - last["SWAPOR"]) < 0.0051
         yield _one(is_so, f"{cell} {last}")
 
 
