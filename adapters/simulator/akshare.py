@@ -51,16 +51,16 @@ FUNCTIONS: frozenset[str] = frozenset({
     "currency_convert", "currency_currencies", "currency_pair_map", "futures_spot_price",
     "futures_spot_price_daily", "futures_spot_sys", "futures_hog_core", "futures_hog_cost",
     "futures_hog_supply", "drewry_wci_index", "index_kq_fashion", "index_kq_fz",
-    "index_volume_cflp", "stock_zh_index_daily", "bond_zh_hs_daily", "bond_zh_hs_cov_daily",
-    "bond_buy_back_hist_em", "futures_spot_price_previous", "futures_spot_stock",
-    "futures_comex_inventory", "futures_stock_shfe_js", "currency_time_series", "amac_fund_info",
-    "bank_fjcf_table_detail", "index_bloomberg_billionaires_hist",
+    "index_volume_cflp", "bond_buy_back_hist_em", "futures_spot_price_previous",
+    "futures_spot_stock", "futures_comex_inventory", "futures_stock_shfe_js",
+    "currency_time_series", "amac_fund_info", "bank_fjcf_table_detail",
+    "index_bloomberg_billionaires_hist",
 })  # fmt: skip
 
 
 _SUBJECT = re.compile(
     r"(?<=^/pingzhongdata/)\d+|(?<=^/fhsp_)\d+|(?<=^/bond/info/)\w+|(?<=^/bond/quotes/)\w+"
-    r"|(?<=^/sf/day-)[\d-]+|(?<=^/sf2/day-)[\d-]+|(?<=^/realstock/company/)\w+"
+    r"|(?<=^/sf/day-)[\d-]+|(?<=^/sf2/day-)[\d-]+"
     r"|(?<=/SelectByDocId/)data_docId=\d+|(?<=^/listes/)list_billionairesx\d\d(?=xwor)"
 )
 """The code or day that is asked for, where it is a part of the path."""

@@ -22,7 +22,6 @@ from adapters.simulator.shapes import (
     bar_days,
     html_table,
     near,
-    packed_bars,
     read_day,
 )
 from adapters.simulator.world.economy import (
@@ -297,17 +296,6 @@ def _summary(query: Query, rng: Luck) -> Reply:
     return as_page(html_table([["-"]]) * 10, html_table(rows))
 
 
-def _days(query: Query, rng: Luck) -> Reply:
-    """The packed daily bars of a bond or an index, assigned to a variable; a volume of an index
-    counts shares.
-    """
-    key = rng.path.split("/")[3]
-    one, bars = rng.world.instrument(key), rng.world.bars(key)
-    lot = 1 if one.kind == "bond" else 100
-    text = packed_bars([bar._replace(volume=bar.volume * lot) for bar in bars], one.digits)
-    return Reply(f'var KLC_KL_{key}="{text}";'.encode(), "application/javascript; charset=utf-8")
-
-
 def _bond_count(query: Query, rng: Luck) -> Reply:
     return Reply(f'"{len(_quoted(rng.world))}"'.encode(), "text/html; charset=utf-8")
 
@@ -495,7 +483,6 @@ REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
 """The reports of Eastmoney's data centre."""
 
 BONDS: Mapping[tuple[str, str], Payload] = {
-    ("finance.sina.com.cn", "/realstock/company/*/hisdata/klc_kl.js"): _days,
     (_CM, "/ags/ms/cm-u-bk-currency/ClsYldCurvCurvGO"): _curve_names,
     (_CM, "/ags/ms/cm-u-bk-currency/ClsYldCurvHis"): _curves,
     (_CM, "/ags/ms/cm-u-bk-currency/FrrHis"): _fixing_days,

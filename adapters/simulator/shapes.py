@@ -12,7 +12,7 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from itertools import groupby
 from xml.sax.saxutils import escape
 
@@ -177,46 +177,6 @@ def html_table(rows: Sequence[Sequence[object]], head: Sequence[str] = ()) -> st
     lines = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows]
     lines[:0] = ["".join(f"<th>{name}</th>" for name in head)] if head else []
     return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
-
-
-_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_EPOCH = date(1990, 12, 19).toordinal()
-
-
-def packed_bars(bars: Sequence[Bar], digits: int) -> str:
-    """Pack daily bars as Sina does: fields of bits, the lowest first, six to a character.
-
-    A record has the weekdays since the last one, and the differences of open, high, low, close and
-    volume from the values before.
-    """
-    if not bars:
-        return ""
-    scale, last, volume, day = 10**digits, 0, 0, bars[0].day
-    rows = [[round(price * scale) for price in bar[1:5]] for bar in bars]
-    step = max(0, -(-(max(row[1] for row in rows).bit_length() + 1) // 3) - 7)  # three bits each
-    width = 3 * (7 + step)
-    start = (18, day.toordinal() - _EPOCH)
-    found = [_packed((12, 1479), (6, 63), (6, digits), start, (3, 7), (3, 7))]
-    for bar, (opened, high, low, close) in zip(bars, rows, strict=True):
-        passed = sum((day + timedelta(n)).weekday() < 5 for n in range((bar.day - day).days))
-        head: tuple[tuple[int, int], ...] = ((6, 0),)
-        if passed != 1:
-            head = ((6, 32), (6, 0), (6, passed))
-        if bar is bars[0]:
-            head = ((6, 32), (6, 63), (3, step), (3, 5))  # the widths of all records
-        moves = (opened - last, high - opened, opened - low, close - opened)
-        found.append(_packed(*head, *((width, move) for move in moves), (36, bar.volume - volume)))
-        last, volume, day = close, bar.volume, bar.day
-    return "".join(found)
-
-
-def _packed(*fields: tuple[int, int]) -> str:
-    """The characters of fields, each a number of bits and a value."""
-    whole, place = 0, 0
-    for width, value in fields:
-        whole |= (value & (1 << width) - 1) << place
-        place += width
-    return "".join([_ALPHABET[whole >> at & 63] for at in range(0, place, 6)])
 
 
 def as_xls(rows: Sequence[Sequence[str | float]]) -> Reply:
