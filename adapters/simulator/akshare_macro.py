@@ -104,8 +104,8 @@ def _goods(world: World, code: str, days: Sequence[date]) -> list[tuple[float, f
     bases = world.series(f"basis {code}", days, 1.0, 0.002)
     found = list[tuple[float, float, float]]()
     for day, base in zip(days, bases, strict=True):
-        main = world.close(f"future:{code}", day)
-        found.append((round(main * base, 2), round(main * (1 + base) / 2, 2), main))
+        spot = world.close(f"future:{code}", day)
+        found.append((spot, round(spot * (1 + base) / 2, 1), round(spot * base, 1)))
     return found
 
 
