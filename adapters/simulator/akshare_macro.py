@@ -86,9 +86,12 @@ def _regions(query: Query, rng: Luck) -> Reply:
 def _pairs(query: Query, rng: Luck) -> Reply:
     """Links to the pairs of a currency."""
     one = [*_NAMED.values()][int(query.get("currency_ID", "1")) - 1]
-    pairs = [(one, other) for other in _UNITS if other != one]
-    return as_page(*(f'<a href="/currencies/{a}-{b}" title="{a} {b}"></a>'.replace(
-        f"/{a}-{b}", f"/{a}-{b}".lower()) for a, b in pairs))  # fmt: skip
+    links = [
+        f'<a href="/currencies/{one.lower()}-{other.lower()}" title="{one} {other}"></a>'
+        for other in _UNITS
+        if other != one
+    ]
+    return as_page(*links)
 
 
 # --- spot prices ---------------------------------------------------------------------------------
@@ -119,10 +122,10 @@ def _spot_day(query: Query, rng: Luck) -> Reply:
     """A page that compares spot prices and futures of one day."""
     day = read_day(rng.path[-15:-5]) or rng.world.now
     rows: list[Sequence[object]] = [["商品", "现货价格", "代码", "价格", "基差", "代码", "价格"]]
-    near_, main = _months(day)
+    nearest, main = _months(day)
     for name, code in _GOODS.items():
         ((spot, soon, last),) = _goods(rng.world, code, [day])
-        rows.append([name, spot, near_, soon, round(soon - spot, 2), main, last])
+        rows.append([name, spot, nearest, soon, round(soon - spot, 2), main, last])
     head = html_table([["-", "-"], ["-", f"生意社100ppi 现期表 {day:%Y年%m月%d日}"]])
     return as_page(head, html_table(rows if day <= rng.world.now else rows[:1]))
 
@@ -177,9 +180,8 @@ _SECTORS = {
     "钢铁": {"螺纹钢": "RB", "铁矿石": "I"}, "建材": {"玻璃": "FG"},
     "农副": {"豆一": "A", "豆粕": "M", "豆油": "Y", "棕榈油": "P", "玉米": "C"},
 }  # fmt: skip
-
-
 _MAKERS = {"能源": "石油行业", "有色": "有色金属", "建材": "工程建设", "农副": "农牧饲渔"}
+"""The industries that make the goods of a sector; chemicals if none is named."""
 
 
 def _spot_shares(query: Query, rng: Luck) -> Reply:
@@ -348,7 +350,9 @@ def _provinces(query: Query, rng: Luck) -> Reply:
 
 
 def _statistics(query: Query, rng: Luck) -> Reply:
-    """Figures of the statistics office by period, newest first."""
+    """Figures of the statistics office by period, newest first. A range after them all has the
+    last ten: AkShare counts the last periods by its own clock, which may be ahead of the world's.
+    """
     known = _indicators(query.get("cid", ""))
     wanted: list[str] = orjson.loads(query.get("indicatorIds", "[]"))
     places: list[dict[str, str]] = orjson.loads(query.get("das", "[]"))
@@ -364,12 +368,12 @@ def _statistics(query: Query, rng: Luck) -> Reply:
                 row = {**value, "area": place["text"], "value": "" if told is None else str(told)}
                 found.setdefault(one.period, []).append(row)
     months = series("CN", known[0][1]).months if known else 1
-    rows = list[Row]()
-    for period in sorted(found, reverse=True):
-        code, name = _period(period, months)
-        if (not last and (not spans or code in spans)) or (last and first <= code <= last):
-            rows.append({"code": code, "name": name, "values": found[period]})
-    return as_json({"data": rows})
+    every = {_period(period, months): found[period] for period in sorted(found, reverse=True)}
+    rows = [{"code": code, "name": name, "values": told} for (code, name), told in every.items()]
+    if last:
+        inside = [row for row in rows if first <= str(row["code"]) <= last]
+        return as_json({"data": inside or rows[:10]})
+    return as_json({"data": [row for row in rows if not spans or row["code"] in spans]})
 
 
 def _period(day: date, months: int) -> tuple[str, str]:
