@@ -223,8 +223,8 @@ def _convertibles(query: Query, rng: Luck) -> Reply:
     for code in convertibles():
         one = bond(world, code)
         share, rng = LISTED[one.share], rng.about("convertible", code)
-        (quoted,), day = world.latest(one.share, 1), [world.now]
-        bar = one.bars(world, quoted.day)[-1]
+        (quoted,) = world.latest(one.share, 1)
+        bar, day = one.bars(world, quoted.day)[-1], [quoted.day]
         strike, worth = float(one.strikes(world, day)[0]), float(one.converted(world, day)[0])
         premium, left = (bar.close / worth - 1) * 100, (one.matures - world.now).days / 365
         cell: dict[str, object] = {"bond_id": code, "bond_nm": one.name, "price": bar.close}
@@ -239,13 +239,9 @@ def _convertibles(query: Query, rng: Luck) -> Reply:
         cell |= {"force_redeem_price": round(strike * 1.3, 2), "curr_iss_amt": one.size}
         cell |= {"convert_amt_ratio": round(one.size * 1e10 / quoted.close / share.shares, 2)}
         cell |= {"turnover_rt": round(bar.volume / one.size / 1e3, 2)}
-        full = np.array([bar.close])
-        rows.append({"id": code, "cell": cell | {"ytm_rt": _rounded(one.yields(day, full))}})
+        rate = float(one.yields(day, np.array([bar.close]))[0])
+        rows.append({"id": code, "cell": cell | {"ytm_rt": round(rate, 2)}})
     return as_json({"page": 1, "rows": rows, "total": len(rows)})
-
-
-def _rounded(one: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
-    return round(float(one[0]), 2)
 
 
 def _rating(one: Bond) -> str:
