@@ -92,16 +92,24 @@ def _margin_szse(query: Query, rng: Luck) -> Reply:
 
 
 def _bond_workbook(query: Query, rng: Luck) -> Reply:
-    """Shanghai bonds by kind on one day, held or dealt, as an old Excel file."""
-    held, day = "ZQXQ" in query.get("sqlId", ""), query.get("TRADE_DATE", str(rng.world.now))
-    rng = rng.about("bonds of Shanghai", day)
+    """Shanghai bonds by kind on one day, held or dealt, as an old Excel file. What was dealt in the
+    year is the sum of its days.
+    """
+    held, world = "ZQXQ" in query.get("sqlId", ""), rng.world
+    day = read_day(query.get("TRADE_DATE")) or world.now
+    days = bar_days(world, date(day.year, 1, 1), day)
     dealt = ["当日成交笔数", "当日成交金额", "当年成交笔数", "当年成交金额"]
     names = ["托管只数", "托管市值(亿元)", "托管面值(亿元)"] if held else dealt
     rows = list[list[str | float]]()
     for kind in ("国债", "地方政府债", "政策性金融债", "企业债券", "公司债券", "可转换公司债券"):
-        count, worth = rng.randint(50, 4000), round(rng.uniform(1e3, 5e4), 2)
-        more = [round(worth * 0.98, 2)] if held else [count * 190, round(worth * 190, 2)]
-        rows.append([kind, count, worth, *more, day])
+        if not days or days[-1] != day:
+            continue  # no trading on this day
+        name = f"bonds of Shanghai {kind} {held}"
+        level, step = 200 + 3000 * world.luck(name), 0.001 if held else 0.03
+        walk = world.series(name, days, level, step)
+        counts, worth = [round(number) for number in walk], [round(12 * one, 2) for one in walk]
+        more = [round(worth[-1] * 0.98, 2)] if held else [sum(counts), round(sum(worth), 2)]
+        rows.append([kind, counts[-1], worth[-1], *more, str(day)])
     return as_xls([["债券现货" if held else "债券类型", *names, "数据日期"], *rows])
 
 
