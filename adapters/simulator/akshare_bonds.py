@@ -42,9 +42,13 @@ from adapters.simulator.world.world import World
 # --- yield curves and money rates ----------------------------------------------------------------
 
 
+_DAYS = 750
+"""The days of rates in an answer that has no range."""
+
+
 def _interbank(query: Query, rng: Luck) -> Sequence[Row]:
     """An interbank rate with its change in basis points, newest first."""
-    days, names = bar_days(rng.world), ("MARKET_CODE", "CURRENCY_CODE", "INDICATOR_ID")
+    days, names = bar_days(rng.world, most=_DAYS), ("MARKET_CODE", "CURRENCY_CODE", "INDICATOR_ID")
     market, currency, term = (asked(query, name) for name in names)
     if currency not in COUNTRY_OF or not term.isdecimal():
         return []
@@ -66,7 +70,7 @@ def _years(term: str) -> float:
 
 def _treasury(query: Query, rng: Luck) -> Sequence[Row]:
     """Chinese and US treasury yields and growth, newest first; the spread is 10 less 2 years."""
-    days, terms, rows = bar_days(rng.world, most=500), (2, 5, 10, 30), list[Row]()
+    days, terms, rows = bar_days(rng.world, most=2 * _DAYS), (2, 5, 10, 30), list[Row]()
     growth = {
         country: {one.released: one.yoy for one in figures(rng.world, country, "GDP")}
         for country in ("CN", "US")
@@ -159,7 +163,7 @@ def _fixed(rng: Luck, market: str, days: Sequence[date]) -> list[tuple[float, ..
 
 def _fixings(query: Query, rng: Luck) -> Reply:
     """Repo fixing rates by day; lines end in an empty field."""
-    days = bar_days(rng.world)
+    days = bar_days(rng.world, most=_DAYS)
     told = _fixed(rng, "FDR" if "/fdr-" in rng.path else "repo", days)
     return as_csv(
         [day, *(f"{r:.4f}" for r in rates), ""] for day, rates in zip(days, told, strict=True)
@@ -201,7 +205,7 @@ def _convertible(query: Query, rng: Luck) -> Sequence[Row]:
     if not (len(code) == 6 and code.isdecimal()):
         return []
     one, rows = bond(rng.world, code), list[Row]()
-    days = [day for day in bar_days(rng.world) if one.issued <= day <= one.matures]
+    days = [day for day in rng.world.days("CN") if one.issued <= day <= one.matures]
     if not one.share or not days:
         return []
     columns = (one.closes(rng.world, days), one.worth(rng.world, days))

@@ -26,7 +26,6 @@ from adapters.simulator.world.economy import (
     COUNTRIES,
     events,
     figures,
-    series,
 )
 from adapters.simulator.world.instruments import CHINA, INDUSTRIES, LISTED
 from adapters.simulator.world.world import World
@@ -208,7 +207,7 @@ def _spot_shares(query: Query, rng: Luck) -> Reply:
 
 def _metals(query: Query, rng: Luck) -> Sequence[Row]:
     """The gold or silver in the stores of New York's exchange by day, newest first."""
-    number, days = asked(query, "INDICATOR_ID1"), bar_days(rng.world)
+    number, days = asked(query, "INDICATOR_ID1"), bar_days(rng.world, most=750)
     level = 900.0 if number == "EMI00069026" else 9_000.0
     tons = rng.world.series(f"store {number}", days, level, 0.004)
     return [
@@ -280,6 +279,11 @@ def _calendar(query: Query, rng: Luck) -> Reply:
 
 _STATISTICS: Mapping[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
     ("3", "人口 > 总人口"): (("年末总人口(万人)", "population", ""),),
+    ("3", "国民经济核算 > 国内生产总值"): (("国内生产总值(亿元)", "GDP", "累计"),),
+    ("3", "人民生活 > 居民人均可支配收入"): (("居民人均可支配收入(元)", "income", "累计"),),
+    ("6", "国民经济核算 > 地区生产总值"): (("地区生产总值(亿元)", "GDP", "累计"),),
+    ("6", "人民生活 > 居民人均可支配收入"): (("居民人均可支配收入(元)", "income", "累计"),),
+    ("5", "国民经济核算 > 地区生产总值"): (("地区生产总值_累计值(亿元)", "GDP", "累计"),),
     ("1", "价格指数 > 居民消费价格指数"): (
         ("居民消费价格指数_同比增长(%)", "CPI", "同比"),
         ("居民消费价格指数_环比增长(%)", "CPI", "环比"),
@@ -307,7 +311,13 @@ _STATISTICS: Mapping[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
 }
 """Indicators by the number of a sort of data and a path: name, figure, and what is told of it."""
 
-_PROVINCES = ("北京市", "天津市", "上海市", "江苏省", "浙江省", "山东省", "广东省", "四川省")
+_PROVINCES = """
+北京市 天津市 河北省 山西省 内蒙古自治区 辽宁省 吉林省 黑龙江省 上海市 江苏省 浙江省 安徽省
+福建省 江西省 山东省 河南省 湖北省 湖南省 广东省 广西壮族自治区 海南省 重庆市 四川省 贵州省
+云南省 西藏自治区 陕西省 甘肃省 青海省 宁夏回族自治区 新疆维吾尔自治区
+"""
+_MONTHS = {"2": 3, "3": 12, "5": 3, "6": 12}
+"""The months of a period by the number of a sort of data; one for others."""
 
 
 def _empty(query: Query, rng: Luck) -> Reply:
@@ -344,7 +354,7 @@ def _areas(query: Query, rng: Luck) -> Reply:
 
 
 def _provinces(query: Query, rng: Luck) -> Reply:
-    places = enumerate(_PROVINCES, 11)
+    places = enumerate(_PROVINCES.split(), 11)
     rows = [{"show_name": name, "name_value": f"{at}0000000000"} for at, name in places]
     return as_json({"data": rows})
 
@@ -353,7 +363,8 @@ def _statistics(query: Query, rng: Luck) -> Reply:
     """Figures of the statistics office by period, newest first. A range after them all has the
     last ten: AkShare counts the last periods by its own clock, which may be ahead of the world's.
     """
-    known = _indicators(query.get("cid", ""))
+    cid = query.get("cid", "")
+    known, months = _indicators(cid), _MONTHS.get(cid[:1], 1)
     wanted: list[str] = orjson.loads(query.get("indicatorIds", "[]"))
     places: list[dict[str, str]] = orjson.loads(query.get("das", "[]"))
     spans: list[str] = orjson.loads(query.get("dts", "[]"))
@@ -363,16 +374,19 @@ def _statistics(query: Query, rng: Luck) -> Reply:
         where = "" if place["text"] == "全国" else place["text"]
         for title, name, way in (known[int(number)] for number in wanted):
             for one in figures(rng.world, "CN", name, where):
+                if one.period.month % months:
+                    continue
                 value = {"i_showname": title.replace("_", ""), "da_name": place["text"]}
                 told = one.told(way)
                 row = {**value, "area": place["text"], "value": "" if told is None else str(told)}
                 found.setdefault(one.period, []).append(row)
-    months = series("CN", known[0][1]).months if known else 1
     every = {_period(period, months): found[period] for period in sorted(found, reverse=True)}
     rows = [{"code": code, "name": name, "values": told} for (code, name), told in every.items()]
     if last:
         inside = [row for row in rows if first <= str(row["code"]) <= last]
         return as_json({"data": inside or rows[:10]})
+    if len(spans) == 2 and spans[0][4:6] == "01" and spans[1][4:6] in {"04", "12"}:
+        return as_json({"data": [r for r in rows if spans[0] <= str(r["code"]) <= spans[1]]})
     return as_json({"data": [row for row in rows if not spans or row["code"] in spans]})
 
 

@@ -494,7 +494,9 @@ def figures(
         steps = what.growth * what.months / 1200 + what.spread * walk / 100
         anchor = len([end for end in ends if end.year < ANCHOR.year]) - 1
         path = np.cumsum(steps)
-        scale = 1.0 + (0.6 * world.luck(key) - 0.3 if where and what.unit != "指数" else 0.0)
+        scale = 0.7 + 0.6 * world.luck(key) if where and what.unit != "指数" else 1.0
+        if where and name == "GDP":
+            scale /= 31  # there are as many provinces
         values = what.level * scale * np.exp(path - path[anchor])
     else:
         values = what.level + what.spread * walk
