@@ -48,8 +48,7 @@ FUNCTIONS: frozenset[str] = frozenset({
     "bond_info_detail_cm", "bond_cb_adj_logs_jsl", "bond_cb_profile_sina", "bond_cb_summary_sina",
     "bond_zh_hs_spot", "repo_rate_hist", "macro_china_swap_rate", "macro_china_new_house_price",
     "macro_china_nbs_nation", "macro_china_nbs_region", "currency_latest", "currency_history",
-    "currency_convert", "currency_currencies", "currency_pair_map", "futures_spot_price",
-    "futures_spot_price_daily", "futures_spot_sys", "futures_hog_core", "futures_hog_cost",
+    "currency_convert", "currency_currencies", "currency_pair_map", "futures_spot_sys", "futures_hog_core", "futures_hog_cost",
     "futures_hog_supply", "drewry_wci_index", "index_kq_fashion", "index_kq_fz",
     "index_volume_cflp", "bond_buy_back_hist_em", "futures_spot_price_previous",
     "futures_spot_stock", "futures_comex_inventory", "futures_stock_shfe_js",
@@ -60,7 +59,7 @@ FUNCTIONS: frozenset[str] = frozenset({
 
 _SUBJECT = re.compile(
     r"(?<=^/pingzhongdata/)\d+|(?<=^/fhsp_)\d+|(?<=^/bond/info/)\w+|(?<=^/bond/quotes/)\w+"
-    r"|(?<=^/sf/day-)[\d-]+|(?<=^/sf2/day-)[\d-]+"
+    r"|(?<=^/sf2/day-)[\d-]+"
     r"|(?<=/SelectByDocId/)data_docId=\d+|(?<=^/listes/)list_billionairesx\d\d(?=xwor)"
 )
 """The code or day that is asked for, where it is a part of the path."""

@@ -111,24 +111,6 @@ def _goods(world: World, code: str, days: Sequence[date]) -> list[tuple[float, f
     return found
 
 
-def _months(day: date) -> tuple[str, str]:
-    """The nearest contract and the main one."""
-    later = day + timedelta(31), day + timedelta(122)
-    return f"{later[0]:%y%m}", f"{later[1]:%y%m}"
-
-
-def _spot_day(query: Query, rng: Luck) -> Reply:
-    """A page that compares spot prices and futures of one day."""
-    day = read_day(rng.path[-15:-5]) or rng.world.now
-    rows: list[Sequence[object]] = [["商品", "现货价格", "代码", "价格", "基差", "代码", "价格"]]
-    nearest, main = _months(day)
-    for name, code in _GOODS.items():
-        ((spot, soon, last),) = _goods(rng.world, code, [day])
-        rows.append([name, spot, nearest, soon, round(soon - spot, 2), main, last])
-    head = html_table([["-", "-"], ["-", f"生意社100ppi 现期表 {day:%Y年%m月%d日}"]])
-    return as_page(head, html_table(rows if day <= rng.world.now else rows[:1]))
-
-
 def _spot_index(query: Query, rng: Luck) -> Reply:
     """The products of which there is a page."""
     links = (f'<li><a href="/sf/{9000 + at}.html">{n}</a></li>' for at, n in enumerate(_GOODS))
@@ -167,7 +149,7 @@ def _bases(query: Query, rng: Luck) -> Reply:
         spot, _, main = known[-1]
         now = html_table([[bases[-1], f"{bases[-1] / spot * 100:.2f}%"]])
         rest = (max(bases), min(bases), round(sum(bases) / len(bases), 2))
-        cells = (name, spot, f"{code}{_months(days[-1])[1]}", main, now, *rest)
+        cells = (name, spot, f"{code}{days[-1] + timedelta(122):%y%m}", main, now, *rest)
         lines.append("".join(f"<td>{cell}</td>" for cell in cells))
     table = "".join(f"<tr>{line}</tr>" for line in lines)
     return as_page(html_table([["-"]]), f"<table>{table}</table>", html_table([["-"]]))
@@ -527,7 +509,6 @@ MACRO: Mapping[tuple[str, str], Payload] = {
     },
     ("cn.investing.com", "/currencies/Service/region"): _regions,
     ("cn.investing.com", "/currencies/Service/currency"): _pairs,
-    (_PPI, "/sf/day-*.html"): _spot_day,
     (_PPI, "/sf2/day-*.html"): _bases,
     ("data.eastmoney.com", "/ifdata/xhgp.html"): _spot_shares,
     (_PPI, "/sf/792.html"): _spot_index,
