@@ -49,10 +49,10 @@ FUNCTIONS: frozenset[str] = frozenset({
     "bond_zh_hs_spot", "repo_rate_hist", "macro_china_swap_rate", "macro_china_new_house_price",
     "macro_china_nbs_nation", "macro_china_nbs_region", "currency_latest", "currency_history",
     "currency_convert", "currency_currencies", "currency_pair_map", "futures_spot_sys",
-    "futures_hog_core", "futures_hog_cost", "futures_hog_supply", "drewry_wci_index", "index_kq_fashion", "index_kq_fz",
-    "index_volume_cflp", "bond_buy_back_hist_em", "futures_spot_price_previous",
-    "futures_spot_stock", "futures_comex_inventory", "futures_stock_shfe_js",
-    "currency_time_series", "amac_fund_info", "bank_fjcf_table_detail",
+    "futures_hog_core", "futures_hog_cost", "futures_hog_supply", "drewry_wci_index",
+    "index_kq_fashion", "index_kq_fz", "index_volume_cflp", "bond_buy_back_hist_em",
+    "futures_spot_price_previous", "futures_spot_stock", "futures_comex_inventory",
+    "futures_stock_shfe_js", "currency_time_series", "amac_fund_info", "bank_fjcf_table_detail",
     "index_bloomberg_billionaires_hist",
 })  # fmt: skip
 
