@@ -296,7 +296,7 @@ def _summary(query: Query, rng: Luck) -> Reply:
     return as_page(html_table([["-"]]) * 10, html_table(rows))
 
 
-def _bond_count(query: Query, rng: Luck) -> Reply:
+def bond_count(query: Query, rng: Luck) -> Reply:
     return Reply(f'"{len(_quoted(rng.world))}"'.encode(), "text/html; charset=utf-8")
 
 
@@ -306,7 +306,7 @@ def _quoted(world: World) -> list[Bond]:
     return [one for one in every if one.matures > world.now]
 
 
-def _bond_quotes(query: Query, rng: Luck) -> Reply:
+def bond_quotes(query: Query, rng: Luck) -> Reply:
     """A page of quotes of treasury bonds."""
     size, page, rows = int(query.get("num", "80")), int(query.get("page", "1")), list[Row]()
     for one in _quoted(rng.world)[size * (page - 1) : size * page]:
@@ -501,6 +501,6 @@ BONDS: Mapping[tuple[str, str], Payload] = {
     ("www.jisilu.cn", "/data/cbnew/adj_logs/"): _strikes,
     ("money.finance.sina.com.cn", "/bond/info/*.html"): _profile,
     ("money.finance.sina.com.cn", "/bond/quotes/*.html"): _summary,
-    ("vip.stock.finance.sina.com.cn", f"{_SINA}.getHQNodeStockCountSimple"): _bond_count,
-    ("vip.stock.finance.sina.com.cn", f"{_SINA}.getHQNodeData"): _bond_quotes,
+    ("vip.stock.finance.sina.com.cn", f"{_SINA}.getHQNodeStockCountSimple"): bond_count,
+    ("vip.stock.finance.sina.com.cn", f"{_SINA}.getHQNodeData"): bond_quotes,
 }
