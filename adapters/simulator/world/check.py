@@ -238,7 +238,7 @@ def _rates(world: World) -> Found:
                 yield _one(abs(both / direct - 1) < slack, f"{a} {b} {c} {both} {direct}")
 
 
-def _told(world: World, host: str, path: str, **asked: str) -> Any:
+def _view(world: World, host: str, path: str, **asked: str) -> Any:
     """What a payload answers, of a data centre the rows of its report."""
     answer = orjson.loads(_VIEWS[host, path](asked, Luck("", world, path)).body)
     return answer["result"]["data"] if "result" in answer else answer
@@ -247,13 +247,13 @@ def _told(world: World, host: str, path: str, **asked: str) -> Any:
 def _exchange(world: World) -> Found:
     """A rate of exchange is one number in every tool."""
     scoop, pae = "api.currencyscoop.com", "finance.pae.baidu.com"
-    rows = _told(world, pae, "/api/getforeignrank", type="rmb")["Result"]
+    rows = _view(world, pae, "/api/getforeignrank", type="rmb")["Result"]
     ranked = {row["code"]: float(row["list"][0]["value"]) for row in rows}
     for base in MONEY.values():
         wanted = world.rate(base, "CNY")
-        latest = _told(world, scoop, "/v1/latest", base=base)["response"]["rates"]["CNY"]
+        latest = _view(world, scoop, "/v1/latest", base=base)["response"]["rates"]["CNY"]
         asked = {"from": base, "to": "CNY", "amount": "1"}
-        worth = _told(world, scoop, "/v1/convert", **asked)["response"]["value"]
+        worth = _view(world, scoop, "/v1/convert", **asked)["response"]["value"]
         every: Any = document("/rates", {"base": base}, world)
         one: Any = document("/exchange-rate", {"from_currency": base, "to_currency": "CNY"}, world)
         exact = {latest, worth, every["rates"]["CNY"], one["rate"]}
@@ -273,13 +273,13 @@ def _curves(world: World) -> Found:
     told = {str(e.day): e.actual for e in events(world, first, last) if _is_ten_years(e)}
     names = {"5": "EMM00166462", "10": "EMM00166466", "30": "EMM00166469"}
     host, path = "www.chinamoney.com.cn", "/ags/ms/cm-u-bk-currency/ClsYldCurvHis"
-    for row in _told(world, "datacenter.eastmoney.com", "/api/data/get", type=_TREASURY):
+    for row in _view(world, "datacenter.eastmoney.com", "/api/data/get", type=_TREASURY):
         if (day := row["SOLAR_DATE"][:10]) not in days:
             continue
         asked = {"startDate": day, "endDate": day, "bondType": "CYCC000"}
         known = {
             one["yearTermStr"]: float(one["maturityYieldStr"])
-            for one in _told(world, host, path, **asked)["records"]
+            for one in _view(world, host, path, **asked)["records"]
         }
         is_so = all(known[f"{term}.0"] == row[name] for term, name in names.items())
         spread = round(row["EMM00166466"] - row["EMM00588704"], 4)
@@ -309,7 +309,7 @@ def _bonds(world: World) -> Found:
 def _quotes(world: World) -> Found:
     """What is quoted of a bond is the last day of its history."""
     host, path = "vip.stock.finance.sina.com.cn", "/quotes_service/api/json_v2.php/Market_Center"
-    for row in _told(world, host, f"{path}.getHQNodeData")[::5]:
+    for row in _view(world, host, f"{path}.getHQNodeData")[::5]:
         (bar,) = world.latest(row["symbol"], 1)
         told = [row[name] for name in ("open", "high", "low", "trade", "settlement", "volume")]
         is_so = told == [*bar[1:]] == [*bond(world, row["code"]).bars(world, bar.day)[-1][1:]]
@@ -318,10 +318,10 @@ def _quotes(world: World) -> Found:
 
 def _convertibles(world: World) -> Found:
     """A convertible bond converts into shares at their close, and its premium follows."""
-    for row in _told(world, "www.jisilu.cn", "/data/cbnew/cb_list_new/")["rows"]:
+    for row in _view(world, "www.jisilu.cn", "/data/cbnew/cb_list_new/")["rows"]:
         cell = row["cell"]
         asked = {"type": "RPTA_WEB_KZZ_LS", "filter": f'(zcode="{row["id"]}")'}
-        last = _told(world, "datacenter-web.eastmoney.com", "/api/data/get", **asked)[-1]
+        last = _view(world, "datacenter-web.eastmoney.com", "/api/data/get", **asked)[-1]
         worth = 100 * cell["sprice"] / cell["convert_price"]
         is_so = cell["sprice"] == world.close(bond(world, row["id"]).share)
         is_so = is_so and abs(cell["convert_value"] - last["SWAPVALUE"]) < 0.0051
@@ -334,7 +334,7 @@ def _convertibles(world: World) -> Found:
 def _released(world: World) -> Found:
     """A change on the year follows from the series, is one number, and is known once released."""
     house = {"reportName": "RPT_ECONOMY_HOUSE_PRICE", "filter": '(CITY in ("北京","上海"))'}
-    rows = _told(world, "datacenter-web.eastmoney.com", "/api/data/v1/get", **house)
+    rows = _view(world, "datacenter-web.eastmoney.com", "/api/data/v1/get", **house)
     bases = {(row["CITY"], row["REPORT_DATE"][:7]): row["FIRST_COMHOUSE_BASE"] for row in rows}
     for row in rows:
         year, month = row["REPORT_DATE"][:4], row["REPORT_DATE"][4:7]
