@@ -13,10 +13,12 @@ import orjson
 
 from adapters.simulator import columns
 from adapters.simulator.akshare_boards import BOARD_PAYLOADS
+from adapters.simulator.akshare_bonds import BONDS
 from adapters.simulator.akshare_derivatives import DERIVATIVES
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_economy import ECONOMY
 from adapters.simulator.akshare_funds import FUNDS
+from adapters.simulator.akshare_macro import MACRO
 from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.akshare_quotes import QUOTES
 from adapters.simulator.shapes import Payload, Reply, Request, Simulation
@@ -26,6 +28,8 @@ PAYLOADS: Mapping[tuple[str, str], Payload] = {
     **EASTMONEY,
     **MARKET,
     **ECONOMY,
+    **BONDS,
+    **MACRO,
     **QUOTES,
     **DERIVATIVES,
     **FUNDS,
@@ -88,6 +92,19 @@ FUNCTIONS: frozenset[str] = frozenset({
     "futures_contract_info_shfe", "futures_contract_info_ine", "futures_index_ccidx",
     "stock_board_industry_index_ths", "stock_board_industry_info_ths", "stock_info_sh_name_code",
     "stock_info_sz_name_code", "stock_individual_spot_xq",
+}) | frozenset({
+    "bond_china_yield", "bond_composite_index_cbond", "bond_new_composite_index_cbond",
+    "bond_treasure_issue_cninfo", "bond_local_government_issue_cninfo", "bond_cov_issue_cninfo",
+    "bond_corporate_issue_cninfo", "bond_debt_nafmii", "bond_info_cm", "bond_info_cm_query",
+    "bond_info_detail_cm", "bond_cb_adj_logs_jsl", "bond_cb_profile_sina", "bond_cb_summary_sina",
+    "bond_zh_hs_spot", "repo_rate_hist", "macro_china_swap_rate", "macro_china_new_house_price",
+    "macro_china_nbs_nation", "macro_china_nbs_region", "currency_latest", "currency_history",
+    "currency_convert", "currency_currencies", "currency_pair_map", "futures_spot_sys",
+    "futures_hog_core", "futures_hog_cost", "futures_hog_supply", "drewry_wci_index",
+    "index_kq_fashion", "index_kq_fz", "index_volume_cflp", "bond_buy_back_hist_em",
+    "futures_spot_price_previous", "futures_spot_stock", "futures_comex_inventory",
+    "futures_stock_shfe_js", "currency_time_series", "amac_fund_info", "bank_fjcf_table_detail",
+    "index_bloomberg_billionaires_hist",
 })  # fmt: skip
 
 
@@ -100,10 +117,12 @@ _SUBJECT = re.compile(
     r"|(?<=^/sf/)day-.+|(?<=^/sj/jycs/).+|(?<=^/data/busiparamdata/future/).+"
     r"|(?<=^/thshy/detail/code/).+|(?<=^/v4/line/).+"
     r"|(?<=^/djapi/fund/)\d+|(?<=/autofile/cons/).+|(?<=/closeweight/).+|(?<=/indicator/).+"
+    r"|(?<=^/bond/info/)\w+|(?<=^/bond/quotes/)\w+|(?<=^/sf2/day-)[\d-]+"
+    r"|(?<=/SelectByDocId/)data_docId=\d+|(?<=^/listes/)list_billionairesx\d\d(?=xwor)"
     r"|(?<=^/)(?:(?:rn=[^&]*&)?list=.*)?$"
 )
-"""What an upstream has as a part of the path: the code of a fund or a share, or the name of the
-variable that its answer is assigned to.
+"""What an upstream has as a part of the path: the code of a fund or a share, a day, or the name of
+the variable that its answer is assigned to.
 """
 
 

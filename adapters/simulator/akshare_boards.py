@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta, timezone
 from typing import Final
 
+from adapters.simulator.akshare_bonds import bond_count, bond_quotes
 from adapters.simulator.akshare_quotes import sina_key
 from adapters.simulator.shapes import (
     Luck,
@@ -195,12 +196,20 @@ def _of_node(node: str) -> list[Instrument]:
     return list(CHINA) if node.startswith(("hs_a", "hangye", "sh_a", "sz_a")) else []
 
 
+_BONDS: Final = "hs_z"
+"""The name under which Sina lists bonds."""
+
+
 def _node_count(query: Query, rng: Luck) -> Reply:
+    if query.get("node") == _BONDS:
+        return bond_count(query, rng)
     return as_json(str(len(_of_node(query.get("node", "hs_a")))))
 
 
 def _node(query: Query, rng: Luck) -> Reply:
-    """The quotes of all shares under a name, on one page."""
+    """The quotes of all shares under a name, on one page; or a page of those of bonds."""
+    if query.get("node") == _BONDS:
+        return bond_quotes(query, rng)
     rows = list[Row]()
     for one in _of_node(query.get("node", "hs_a")) if query.get("page", "1") == "1" else ():
         bar, worth = rng.world.latest(one.key, 1)[-1], 0.0

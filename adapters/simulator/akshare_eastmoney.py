@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from adapters.simulator import akshare_bonds, akshare_macro
 from adapters.simulator.shapes import (
     GROUPED,
     HISTORY,
@@ -18,6 +19,7 @@ from adapters.simulator.shapes import (
     Reply,
     Row,
     as_json,
+    asked,
     bar_days,
     grouped,
     key_of,
@@ -25,7 +27,7 @@ from adapters.simulator.shapes import (
     read_day,
 )
 from adapters.simulator.world import derivatives
-from adapters.simulator.world.calendar import FIRST, between
+from adapters.simulator.world.calendar import between
 from adapters.simulator.world.instruments import INDUSTRIES, Instrument, lot_of
 from adapters.simulator.world.world import Bar, World
 
@@ -59,9 +61,9 @@ def _kline(query: Query, rng: Luck) -> Reply:
         bars = [bar for bar in bars if days[0] <= bar.day <= days[-1]]
     if not first and query.get("lmt", "").isdecimal():
         bars = bars[-int(query["lmt"]) :]
-    asked = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
-    lines = _lines(world, one, bars, has_more=any(place > 10 for place in asked))
-    if wanted := [place for place in asked if 0 <= place < 14]:
+    places = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
+    lines = _lines(world, one, bars, has_more=any(place > 10 for place in places))
+    if wanted := [place for place in places if 0 <= place < 14]:
         cells = (line.split(",") for line in lines)
         lines = [",".join(line[place] for place in wanted) for line in cells]
     data = {"code": code, "market": int(market), "decimal": one.digits, "klines": lines}
@@ -130,7 +132,7 @@ def _trends(query: Query, rng: Luck) -> Reply:
     """
     market, _, code = query.get("secid", "0.000001").partition(".")
     one = rng.world.instrument(key_of(market, code))
-    asked = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
+    places = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
     lines, sold, worth, day = list[str](), 0, 0.0, ""
     bars = minutes(rng.world, one.key, 1, int(query.get("ndays", "1")))
     for bar, amount in zip(bars, rng.world.paid(one.key, bars), strict=True):
@@ -140,7 +142,7 @@ def _trends(query: Query, rng: Luck) -> Reply:
         prices = (f"{price:.{one.digits}f}" for price in (bar.open, bar.close, bar.high, bar.low))
         mean = worth / sold if sold else bar.close
         cells = [when, *prices, f"{bar.volume}", f"{amount:.2f}", f"{mean:.3f}"]
-        lines.append(",".join(cells[place] for place in asked or range(8) if 0 <= place < 8))
+        lines.append(",".join(cells[place] for place in places or range(8) if 0 <= place < 8))
     data = {"code": code, "market": int(market), "decimal": one.digits, "trends": lines}
     reply = as_json({"rc": 0, "rt": 10, "data": data | {"name": one.name}})
     if not (call := query.get("cb", "")):
@@ -224,7 +226,7 @@ def _limit_up(query: Query, rng: Luck) -> Reply:
 def _billboard(query: Query, rng: Luck) -> Sequence[Row]:
     """Dragon-Tiger list entries between the two dates of the filter."""
     rows = list[Row]()
-    low, high = _asked(query, "TRADE_DATE>"), _asked(query, "TRADE_DATE<")
+    low, high = asked(query, "TRADE_DATE>"), asked(query, "TRADE_DATE<")
     for day in bar_days(rng.world, read_day(low), read_day(high), 40):
         rng = rng.about("billboard", day)
         for code, name in _on_billboard(rng, day).items():
@@ -255,7 +257,7 @@ def _on_billboard(rng: Luck, day: date) -> dict[str, str]:
 
 def _board_dates(query: Query, rng: Luck) -> Sequence[Row]:
     """Days on which one stock was on the Dragon-Tiger list, newest first."""
-    code = _asked(query, "SECURITY_CODE")
+    code = asked(query, "SECURITY_CODE")
     days = bar_days(rng.world)[::-1]
     if any(code == one for one, _, _ in STOCKS):
         days = tuple(day for day in days if code in _on_billboard(rng, day))
@@ -267,24 +269,9 @@ def _board_dates(query: Query, rng: Luck) -> Sequence[Row]:
     ]
 
 
-def _interbank(query: Query, rng: Luck) -> Sequence[Row]:
-    """An interbank rate with its change in basis points, newest first."""
-    days, names = bar_days(rng.world), ("MARKET_CODE", "CURRENCY_CODE", "INDICATOR_ID")
-    market, currency, term = (_asked(query, name) for name in names)
-    name = f"interbank {market} {currency} {term}"
-    rates = [round(rate, 4) for rate in rng.world.series(name, days, 1.7, 0.02)]
-    return [
-        {"REPORT_DATE": f"{day} 00:00:00", "REPORT_PERIOD": term, "IR_RATE": rate}
-        | {"CHANGE_RATE": round((rate - before) * 100, 2), "INDICATOR_ID": term}
-        | {"LATEST_RECORD": int(day == days[-1]), "MARKET": market, "MARKET_CODE": market}
-        | {"CURRENCY": currency, "CURRENCY_CODE": currency}
-        for day, before, rate in zip(days[1:], rates, rates[1:], strict=False)
-    ][::-1]
-
-
 def _valuation(query: Query, rng: Luck) -> Sequence[Row]:
     """Daily valuation of one stock, newest first; market value is price times shares."""
-    code = _asked(query, "SECURITY_CODE")
+    code = asked(query, "SECURITY_CODE")
     one, days = rng.world.instrument(key_of("", code)), bar_days(rng.world)
     rng, total = rng.about("valuation", code), one.shares
     free, earned = round(total * 0.8), one.level / rng.uniform(8, 40)
@@ -303,7 +290,7 @@ def _valuation(query: Query, rng: Luck) -> Sequence[Row]:
 
 def _focus(query: Query, rng: Luck) -> Sequence[Row]:
     """User attention to one stock over the last thirty weekdays, newest first."""
-    code, days = _asked(query, "SECURITY_CODE"), bar_days(rng.world, most=30)
+    code, days = asked(query, "SECURITY_CODE"), bar_days(rng.world, most=30)
     return [
         {"SECURITY_CODE": code, "TRADE_DATE": f"{day} 00:00:00", "MARKET_FOCUS": round(value, 1)}
         for day, value in zip(days, rng.world.series(f"focus {code}", days, 78, 0.01), strict=True)
@@ -318,7 +305,7 @@ def _products(query: Query, rng: Luck) -> Sequence[Row]:
 
 def _warrants(query: Query, rng: Luck) -> Sequence[Row]:
     """Warehouse stock of one futures product with its daily change, newest first."""
-    code, days = _asked(query, "SECURITY_CODE"), bar_days(rng.world)
+    code, days = asked(query, "SECURITY_CODE"), bar_days(rng.world)
     stock = [round(n) for n in rng.world.series(f"stock of {code}", days, 24000, 0.01)]
     return [
         {"SECURITY_CODE": code, "TRADE_DATE": str(day), "ON_WARRANT_NUM": now, "ADDCHANGE": now - b}
@@ -326,61 +313,16 @@ def _warrants(query: Query, rng: Luck) -> Sequence[Row]:
     ][::-1]
 
 
-def _convertible(query: Query, rng: Luck) -> Sequence[Row]:
-    """Daily value of one convertible bond; the premiums follow from the three prices."""
-    rows, days, code = list[Row](), bar_days(rng.world), _asked(query, "SECURITY_CODE")
-    prices = rng.world.series(f"convertible {code}", days, 118, 0.01)
-    swaps = rng.world.series(f"conversion {code}", days, 100, 0.012)
-    for day, price, swap in zip(days, prices, swaps, strict=True):
-        close, worth = round(price, 3), round(swap, 4)
-        pure = round(96 + (day - FIRST).days * 0.0005, 4)
-        rows.append(
-            {"DATE": f"{day} 00:00:00", "FCLOSE": close, "PUREBONDVALUE": pure}
-            | {"SWAPVALUE": worth, "PUREBONDOR": round((close / pure - 1) * 100, 4)}
-            | {"SWAPOR": round((close / worth - 1) * 100, 4)}
-        )
-    return rows
-
-
-def _treasury(query: Query, rng: Luck) -> Sequence[Row]:
-    """Chinese and US treasury yields and growth, newest first; the spread is 10 less 2 years."""
-    days, rows = bar_days(rng.world, most=500), list[Row]()
-    china = rng.world.series("treasury CN", days, 1.5, 0.006)
-    us = rng.world.series("treasury US", days, 3.9, 0.008)
-    last_of = {(day.year, day.month): day for day in days}
-    for day, low, high in zip(days, china, us, strict=True):
-        cn = [round(low + more, 4) for more in (0, 0.15, 0.3, 0.55)]
-        shut = day.month % 3 == 0 and day == last_of[day.year, day.month]  # growth, by quarter
-        rng = rng.about("growth", day)
-        am = [round(high + more, 2) for more in (0, 0.1, 0.4, 0.8)]
-        rows.append(
-            {"SOLAR_DATE": f"{day} 00:00:00", "EMM00588704": cn[0], "EMM00166462": cn[1]}
-            | {"EMM00166466": cn[2], "EMM00166469": cn[3], "EMM01276014": round(cn[2] - cn[0], 4)}
-            | {"EMG00001306": am[0], "EMG00001308": am[1], "EMG00001310": am[2]}
-            | {"EMG00001312": am[3], "EMG01339436": round(am[2] - am[0], 2)}
-            | {"EMM00000024": round(rng.uniform(4, 6), 1) if shut else None}
-            | {"EMG00159635": round(rng.uniform(1, 4), 1) if shut else None}
-        )
-    return rows[::-1]
-
-
 _REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
+    **akshare_bonds.REPORTS,
+    **akshare_macro.REPORTS,
     "RPT_DAILYBILLBOARD_DETAILSNEW": _billboard,
     "RPT_LHB_BOARDDATE": _board_dates,
-    "RPT_IMP_INTRESTRATEN": _interbank,
     "RPT_VALUEANALYSIS_DET": _valuation,
     "RPT_STOCK_MARKETFOCUS": _focus,
     "RPT_FUTU_POSITIONCODE": _products,
     "RPT_FUTU_STOCKDATA": _warrants,
-    "RPTA_WEB_KZZ_LS": _convertible,
-    "RPTA_WEB_TREASURYYIELD": _treasury,
 }
-
-
-def _asked(query: Query, name: str) -> str:
-    """Read the value that a data centre filter such as (CODE="x")(DAY>='y') gives a field."""
-    found = re.search(rf"{name}=[\"']([^\"']*)", query.get("filter", ""))
-    return found[1] if found else ""
 
 
 def _report(query: Query, rng: Luck) -> Reply:

@@ -1,4 +1,4 @@
-"""Simulated answers of sources on the economy, funds, bonds, currencies, news and sentiment."""
+"""Simulated answers of sources on the economy, funds, currencies, news and sentiment."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
@@ -100,7 +100,7 @@ def _freight(query: Query, rng: Luck) -> Reply:
     return as_json(charts)
 
 
-# --- funds, bonds, currencies, news, moods -------------------------------------------------------
+# --- funds, currencies, news, moods -------------------------------------------------------
 
 
 def _fund_staff(query: Query, rng: Luck) -> Reply:
@@ -174,32 +174,6 @@ def _fund_payouts(query: Query, rng: Luck) -> Reply:
     return Reply(f"<html><body>{tables}</body></html>".encode(), "text/html; charset=utf-8")
 
 
-def _convertibles(query: Query, rng: Luck) -> Reply:
-    """All convertible bonds; value, premium and double-low follow from the prices."""
-    rows = list[Row]()
-    for at, (code, name, _) in enumerate(STOCKS):
-        rng = rng.about("convertible", code)
-        price, share = round(rng.uniform(98, 160), 3), rng.world.close(key_of("", code))
-        strike = round(share * rng.uniform(0.8, 1.4), 2)
-        worth = round(share / strike * 100, 2)
-        premium, left = round((price / worth - 1) * 100, 2), round(rng.uniform(0.5, 5.8), 2)
-        ends = rng.world.now + timedelta(days=int(left * 365))
-        cell: dict[str, object] = {
-            "bond_id": f"{113900 + at}",
-            "bond_nm": f"{name[2:]}转债",
-            "price": price,
-        }
-        cell |= near(rng, increase_rt=(-3, 3), sincrease_rt=(-5, 5), pb=(0.6, 5), volume=(1e3, 9e4))
-        cell |= {"stock_id": code, "stock_nm": name, "sprice": share, "convert_price": strike}
-        cell |= {"convert_value": worth, "premium_rt": premium, "dblow": round(price + premium, 2)}
-        cell |= {"rating_cd": rng.choice(["AAA", "AA+", "AA", "AA-"]), "maturity_dt": str(ends)}
-        cell |= {"put_convert_price": round(strike * 0.7, 2), "year_left": left}
-        cell |= {"force_redeem_price": round(strike * 1.3, 2)}
-        cell |= near(rng, convert_amt_ratio=(1, 20), curr_iss_amt=(2, 60), turnover_rt=(0.2, 40))
-        rows.append({"id": cell["bond_id"], "cell": cell | near(rng, ytm_rt=(-8, 3))})
-    return as_json({"page": 1, "rows": rows, "total": len(rows)})
-
-
 def _currency_rank(query: Query, rng: Luck) -> Reply:
     """Currencies quoted against the yuan or the dollar, all on the first page."""
     yuan, rows = query.get("type", "rmb") == "rmb", list[Row]()
@@ -237,24 +211,6 @@ def _flashes(query: Query, rng: Luck) -> Reply:
     return as_json({"error": 0, "data": {"roll_data": rows}})
 
 
-def _calendar(query: Query, rng: Luck) -> Reply:
-    """Macro releases of one day: actual, forecast and previous value, now and then a revision."""
-    start = int(query.get("start", _closing(rng)))
-    events = [("中国", "CPI同比"), ("美国", "核心PCE物价指数年率"), ("欧元区", "制造业PMI终值")]
-    events += [("日本", "失业率"), ("英国", "GDP季率终值"), ("德国", "工厂订单月率")]
-    rows = list[Row]()
-    for at, (country, title) in enumerate(events):
-        past = round(rng.uniform(0, 6), 1)
-        soon, now = (round(past + rng.gauss(0, 0.4), 1) for _ in "ab")
-        rows.append(
-            {"id": at, "public_date": start + 3600 * (8 + at), "country": country, "title": title}
-            | {"importance": rng.randint(1, 3), "actual": str(now), "forecast": str(soon)}
-            | {"previous": str(past), "revised": str(past) if at == 2 else ""}
-            | {"uri": f"https://wallstreetcn.com/calendar/{at}"}
-        )
-    return as_json({"code": 20000, "message": "OK", "data": {"items": rows}})
-
-
 def _crowd(query: Query, rng: Luck) -> Reply:
     """Stocks ranked by followers, posts or deals, whichever `order_by` names."""
     rows = [
@@ -290,13 +246,12 @@ ECONOMY: Mapping[tuple[str, str], Payload] = {
     ("apiserver.chinagoods.com", f"{_YIWU}/piweek"): _indexes(*_PRICES),
     ("apiserver.chinagoods.com", f"{_YIWU}/month"): _indexes(*_PRICES),
     ("index.0256.cn", "/expcenter_trend.action"): _freight,
+    ("index.0256.cn", "/volume_query.action"): _freight,
     ("gs.amac.org.cn", "/amac-infodisc/api/pof/personOrg"): _fund_staff,
     ("fund.eastmoney.com", "/pingzhongdata/*.js"): _fund_values,
     ("api.fund.eastmoney.com", "/pinzhong/LJSYLZS"): _fund_returns,
     ("fundf10.eastmoney.com", "/fhsp_*.html"): _fund_payouts,
-    ("www.jisilu.cn", "/data/cbnew/cb_list_new/"): _convertibles,
     ("finance.pae.baidu.com", "/api/getforeignrank"): _currency_rank,
     ("www.cls.cn", "/v1/roll/get_roll_list"): _flashes,
-    ("api-one-wscn.awtmt.com", "/apiv1/finance/macrodatas"): _calendar,
     ("xueqiu.com", "/service/v5/stock/screener/screen"): _crowd,
 }

@@ -21,6 +21,7 @@ from adapters.simulator.shapes import (
     key_of,
     read_day,
 )
+from adapters.simulator.world.economy import money
 from adapters.simulator.world.instruments import INDUSTRIES, LISTED
 from adapters.simulator.world.world import Bar, World
 
@@ -74,7 +75,7 @@ def _values(query: Query, rng: Luck) -> Reply:
     rows = list[Row]()
     if query.get("pageIndex", "1") == "1":
         bars = world.bars(fund_key(code), first, read_day(query.get("endDate")))
-        incomes = world.series("treasury CN", [bar.day for bar in bars], 1.5, 0.006)
+        incomes = money(world, "repo", "CNY", [bar.day for bar in bars], 7 / 365)
         for bar, income in zip(bars, incomes, strict=True):
             told = (f"{bar.close:.4f}", f"{bar.close:.4f}")
             if code in _MONEY:

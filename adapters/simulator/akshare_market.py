@@ -1,7 +1,7 @@
-"""Simulated answers of the exchanges, index compilers, China Money, Sina and Jin10."""
+"""Simulated answers of the exchanges, index compilers, Sina, Tencent and Jin10."""
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, timedelta
 from html import escape
 
 from adapters.simulator.shapes import (
@@ -11,7 +11,6 @@ from adapters.simulator.shapes import (
     Query,
     Reply,
     Row,
-    as_csv,
     as_json,
     as_xls,
     bar_days,
@@ -95,69 +94,25 @@ def _margin_szse(query: Query, rng: Luck) -> Reply:
 
 
 def _bond_workbook(query: Query, rng: Luck) -> Reply:
-    """Shanghai bonds by kind on one day, held or dealt, as an old Excel file."""
-    held, day = "ZQXQ" in query.get("sqlId", ""), query.get("TRADE_DATE", str(rng.world.now))
+    """Shanghai bonds by kind on one day, held or dealt, as an old Excel file. What was dealt in the
+    year is the sum of its days.
+    """
+    held, world = "ZQXQ" in query.get("sqlId", ""), rng.world
+    day = read_day(query.get("TRADE_DATE")) or world.now
+    days = bar_days(world, date(day.year, 1, 1), day)
     dealt = ["当日成交笔数", "当日成交金额", "当年成交笔数", "当年成交金额"]
     names = ["托管只数", "托管市值(亿元)", "托管面值(亿元)"] if held else dealt
     rows = list[list[str | float]]()
     for kind in ("国债", "地方政府债", "政策性金融债", "企业债券", "公司债券", "可转换公司债券"):
-        count, worth = rng.randint(50, 4000), round(rng.uniform(1e3, 5e4), 2)
-        more = [round(worth * 0.98, 2)] if held else [count * 190, round(worth * 190, 2)]
-        rows.append([kind, count, worth, *more, day])
+        if not days or days[-1] != day:
+            continue  # no trading on this day
+        name = f"bonds of Shanghai {kind} {held}"
+        level, step = 200 + 3000 * world.luck(name), 0.001 if held else 0.03
+        walk = world.series(name, days, level, step)
+        counts, worth = [round(number) for number in walk], [round(12 * one, 2) for one in walk]
+        more = [round(worth[-1] * 0.98, 2)] if held else [sum(counts), round(sum(worth), 2)]
+        rows.append([kind, counts[-1], worth[-1], *more, str(day)])
     return as_xls([["债券现货" if held else "债券类型", *names, "数据日期"], *rows])
-
-
-# --- China Money ---------------------------------------------------------------------------------
-
-_CURVES = {
-    "国债": "CYCC000",
-    "政策性金融债(国开行)": "CYCC012",
-    "政策性金融债(进出口行)": "CYCC013",
-    "中短期票据(AAA)": "CYCC82B",
-    "同业存单(AAA)": "CYCC41B",
-    "企业债(AAA)": "CYCC60B",
-}
-
-
-def _curve_names(query: Query, rng: Luck) -> Reply:
-    """Names and codes of the closing yield curves."""
-    rows = [{"cnLabel": name, "value": code} for name, code in _CURVES.items()]
-    return as_json({"records": rows})
-
-
-def _curves(query: Query, rng: Luck) -> Reply:
-    """Closing yield curves of the requested days by term in years, on one page; none for a spacing
-    of terms that the upstream does not have.
-    """
-    if (spacing := query.get("termId", "1")) not in ("0.1", "0.5", "1"):
-        return as_json({"data": {"total": 0}, "records": []})
-    step, page = float(spacing), int(query.get("pageSize", "50"))
-    terms, total = int(50 / step) + 1, 0
-    days = bar_days(rng.world, read_day(query.get("startDate")), read_day(query.get("endDate")))
-    rows = list[Row]()
-    for day, short in zip(days, rng.world.series("treasury CN", days, 1.5, 0.006), strict=True):
-        total += terms
-        if len(rows) >= page:
-            continue
-        for term in (step * n for n in range(terms)):
-            rate = short + 1.1 * term / (term + 8)
-            rows.append(
-                {"newDateValueCN": str(day), "newDateValue": f"{day:%d/%m/%Y}"}
-                | {"yearTermStr": f"{term:.1f}", "maturityYieldStr": f"{rate:.4f}"}
-                | {"currentYieldStr": f"{rate * 1.01:.4f}", "futureYieldStr": f"{rate * 1.04:.4f}"}
-            )
-    return as_json({"data": {"total": min(total, page)}, "records": rows[:page]})
-
-
-def _fixings(query: Query, rng: Luck) -> Reply:
-    """Repo fixing rates of 1, 7 and 14 days; lines end in an empty field."""
-    days = bar_days(rng.world)
-    return as_csv(
-        [day, f"{rate:.4f}", f"{rate + 0.12:.4f}", f"{rate + 0.18:.4f}", ""]
-        for day, rate in zip(
-            days, rng.world.series(f"repo {rng.path}", days, 1.4, 0.02), strict=True
-        )
-    )
 
 
 # --- Sina ----------------------------------------------------------------------------------------
@@ -216,6 +171,23 @@ def _tencent_weeks(query: Query, rng: Luck) -> Reply:
 # --- Jin10 ---------------------------------------------------------------------------------------
 
 
+def _reports(query: Query, rng: Luck) -> Reply:
+    """A report on one day: CME bitcoin volumes, or stocks of futures by product."""
+    return (_stocks if query.get("category") == "stock" else _cme_bitcoin)(query, rng)
+
+
+def _stocks(query: Query, rng: Luck) -> Reply:
+    """Shanghai's warehouse stocks on a day and a week before."""
+    last = min(read_day(query.get("date")) or rng.world.now, rng.world.now)
+    days, rows = [last - timedelta(7), last], list[list[object]]()
+    for name, code in (("铜", "CU"), ("铝", "AL"), ("锌", "ZN"), ("螺纹钢", "RB"), ("黄金", "AU")):
+        old, new = (round(n) for n in rng.world.series(f"stock of {code}", days, 24000, 0.01))
+        rows.append([name, old, new, new - old, round((new / old - 1) * 100, 2)])
+    names = ["商品", *map(str, days), "增减", "增减幅度"]
+    data = {"keys": [{"name": name} for name in names], "values": rows}
+    return as_json({"status": 200, "data": data})
+
+
 def _cme_bitcoin(query: Query, rng: Luck) -> Reply:
     """CME bitcoin volumes on one day, with field names separate from the values."""
     names = ["商品", "类型", "电子交易合约", "场内成交合约", "场外成交合约", "成交量", "未平仓合约"]
@@ -250,15 +222,9 @@ MARKET: Mapping[tuple[str, str], Payload] = {
     ("query.sse.com.cn", "/marketdata/tradedata/queryMargin.do"): _margin_sse,
     ("query.sse.com.cn", "/commonExcelDd.do"): _bond_workbook,
     ("www.szse.cn", "/api/report/ShowReport/data"): _margin_szse,
-    ("www.chinamoney.com.cn", "/ags/ms/cm-u-bk-currency/ClsYldCurvCurvGO"): _curve_names,
-    ("www.chinamoney.com.cn", "/ags/ms/cm-u-bk-currency/ClsYldCurvHis"): _curves,
-    **{
-        ("www.chinamoney.com.cn", f"/r/cms/www/chinamoney/data/currency/{name}-chrt.csv"): _fixings
-        for name in ("frr", "fdr")
-    },
     ("biz.finance.sina.com.cn", "/forex/forex.php"): _boc_quotes,
     ("proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get"): _tencent,
     ("web.ifzq.gtimg.cn", "/other/klineweb/klineWeb/weekTrends"): _tencent_weeks,
-    ("datacenter-api.jin10.com", "/reports/list"): _cme_bitcoin,
+    ("datacenter-api.jin10.com", "/reports/list"): _reports,
     ("datacenter-api.jin10.com", "/sentiment/datas"): _sentiment,
 }

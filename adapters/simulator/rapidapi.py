@@ -25,6 +25,7 @@ from adapters.simulator.shapes import (
 )
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import FIRST
+from adapters.simulator.world.economy import COUNTRIES, figures, yields
 from adapters.simulator.world.instruments import LISTED
 from adapters.simulator.world.world import Bar, World
 from manifests import Catalog, Manifest, RapidApiBinding
@@ -228,6 +229,14 @@ def _day(query: Query, names: Sequence[str]) -> date | None:
     return None
 
 
+_CURRENCY_NUMBERS = {
+    "12": "USD", "17": "EUR", "3": "GBP", "2": "JPY", "4": "CHF", "15": "CAD", "1": "AUD",
+    "8": "NZD", "37": "CNY", "39": "HKD", "189": "BTC",
+}  # fmt: skip
+"""Currencies by the numbers that Investing.com has for them."""
+
+CURRENCIES = [key.removeprefix("fx:") for key in LISTED if key.startswith("fx:")]
+
 _ALIASES = {
     "Qwsogvtv82FCd": "BTC",
     "BITCOIN": "BTC",
@@ -386,10 +395,11 @@ def _profile(asked: Asked, rng: Luck) -> object:
 
 
 def _rate(asked: Asked, rng: Luck) -> object:
-    base, quote = asked.pair or (asked.subject.upper(), "USD")
-    for name in ("to", "to_currency", "target", "quote", "currency", "symbols"):
-        if re.fullmatch(r"[A-Za-z]{3,4}", text := asked.query.get(name, "")):
-            quote = text.upper()
+    base, quote = asked.pair or (_money(asked.subject), "USD")
+    for name in ("to", "to_currency", "toCurrency", "target", "quote", "currency", "symbols"):
+        text = _money(asked.query.get(name, ""))
+        if re.fullmatch(r"[A-Z]{3,4}", text):
+            quote = text
             break
     middle = rng.world.rate(base, quote)
     return {
@@ -400,6 +410,92 @@ def _rate(asked: Asked, rng: Luck) -> object:
         "ask": round(middle * 1.0005, 6),
         "time": _now(rng).isoformat(),
     }
+
+
+def _money(text: str) -> str:
+    """The code of a currency or coin by a name or number that hosts have for it."""
+    upper = text.upper()
+    return _CURRENCY_NUMBERS.get(upper) or _ALIASES.get(upper, upper)
+
+
+def _rates(asked: Asked, rng: Luck) -> object:
+    """What a currency is worth in all others."""
+    base = _money(asked.query.get("base", "USD") if asked.subject == "rates" else asked.subject)
+    rates = {code: round(rng.world.rate(base, code), 6) for code in CURRENCIES}
+    return {"base": base, "date": rng.world.now.isoformat(), "rates": rates}
+
+
+def _currencies(asked: Asked, rng: Luck) -> object:
+    """The currencies that have a rate, at most `limit`, and what they are worth in dollars."""
+    limit = asked.query.get("limit", "")
+    codes = CURRENCIES[: int(limit) if limit.isdecimal() else None]
+    rates = [round(rng.world.rate(code, "USD"), 6) for code in codes]
+    pairs = zip(codes, rates, strict=True)
+    return {"currencies": [{"code": code, "type": "fiat", "usd": rate} for code, rate in pairs]}
+
+
+def _swap(asked: Asked, rng: Luck) -> object:
+    """What an amount of one currency or coin gives in another, after fees in percent."""
+    found = re.search(r"/exchange/(\w+)/(\w+)/([\d.]+)", asked.hint)
+    base, quote, amount = found.groups() if found else ("usd", "usd", "1")
+    fees = sum(float(asked.query.get(name) or 0) for name in ("bfee", "sfee"))
+    worth = float(amount) * rng.world.rate(_money(base), _money(quote)) * (1 - fees / 100)
+    received = worth - float(asked.query.get("withdraw") or 0)
+    return {"from": base, "to": quote, "amount": float(amount), "received": round(received, 6)}
+
+
+def _least(asked: Asked, rng: Luck) -> object:
+    """The smallest amount that may be swapped: two dollars of it."""
+    base, quote = asked.pair or ("USD", "USD")
+    return {"from": base, "to": quote, "minAmount": round(2 / rng.world.rate(base, "USD"), 8)}
+
+
+def _inflation(asked: Asked, rng: Luck) -> object:
+    """The change of consumer prices by country, as last released."""
+    latest = {country: figures(rng.world, country, "CPI")[-1] for country in COUNTRIES}
+    return [
+        {"country": country, "type": asked.query.get("type") or "CPI"}
+        | {"period": f"{one.period:%b %Y}", "released": one.released.isoformat()}
+        | {"monthly_rate_pct": one.mom, "yearly_rate_pct": one.yoy}
+        for country, one in latest.items()
+    ]
+
+
+def _mortgage(asked: Asked, rng: Luck) -> object:
+    """The equal payments of a loan; without a rate, at the yield of thirty years and a spread."""
+    sent = {name: float(text) for name, text in asked.query.items() if _is_number(text)}
+    loan = sent.get("loan_amount") or sent.get("home_value", 2e5) - sent.get("downpayment", 0.0)
+    ((market,),) = yields(rng.world, "US", [rng.world.now], [30], 1.8)
+    rate, months = sent.get("interest_rate", market) / 1200, 12 * sent.get("duration_years", 30)
+    payment = loan * rate / (1 - (1 + rate) ** -months) if rate else loan / months
+    taxes = (sent.get("annual_property_tax", 0.0) + sent.get("annual_home_insurance", 0.0)) / 12
+    whole = payment + taxes + sent.get("monthly_hoa", 0.0)
+    return {
+        "monthly_payment": {"mortgage": round(payment, 2), "total": round(whole, 2)},
+        "annual_payment": {"mortgage": round(12 * payment, 2), "total": round(12 * whole, 2)},
+        "interest_rate": round(rate * 1200, 4),
+        "total_interest_paid": round(payment * months - loan, 2),
+    }
+
+
+def _deposit(asked: Asked, rng: Luck) -> object:
+    """What a fixed deposit is worth at its end, with interest each quarter; without a rate, at the
+    yield of a year.
+    """
+    sent = {name: float(text) for name, text in asked.query.items() if _is_number(text)}
+    years = sent.get("year", 0.0) + sent.get("month", 0.0) / 12 + sent.get("day", 0.0) / 365
+    ((market,),) = yields(rng.world, "US", [rng.world.now], [1])
+    amount, rate = sent.get("pa", 0.0), sent.get("rate", market)
+    value = amount * (1 + rate / 400) ** (4 * years)
+    return {
+        "principal": amount,
+        "interest": round(value - amount, 2),
+        "maturity": round(value, 2),
+    }
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"\d{1,12}(\.\d{1,9})?", text))
 
 
 def _figures(asked: Asked, rng: Luck) -> object:
@@ -420,7 +516,15 @@ _SHAPES: tuple[tuple[str, Callable[[Asked, Luck], object]], ...] = (
     ("balance cash income financial earning dividend split growth ratio", _statements),
     ("holding portfolio exposure etf fund", _holdings),
     ("profile overview about info insider", _profile),
-    ("mortgage tax calculator deposit inflation gas amount", _figures),
+    ("inflation", _inflation),
+    ("mortgage", _mortgage),
+    ("fixed_deposit", _deposit),
+    ("min-amount", _least),
+    ("tax calculator gas", _figures),
+    ("/exchange/", _swap),
+    ("get-rate", _rate),
+    ("/rates /latest/", _rates),
+    ("reference-currencies /currencies", _currencies),
     ("exchange rate currenc convert latest forex", _rate),
     ("list screener categories companies coins markets", _matches),
 )

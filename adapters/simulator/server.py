@@ -28,6 +28,19 @@ CLOCK = frozenset({"_", "___jsl", "last_time", "sign"})
 """Query fields in which AkShare sends the current time; answers don't depend on them."""
 
 
+async def _fields(request: web.Request) -> dict[str, str]:
+    """The fields of a form, or of a JSON object, whose values stay JSON unless they are text."""
+    if request.content_type != "application/json":
+        form = await request.post() if request.can_read_body else {}
+        return {name: str(value) for name, value in form.items()}
+    try:
+        body = orjson.loads(await request.read())
+    except orjson.JSONDecodeError:
+        return {}
+    pairs = body.items() if isinstance(body, dict) else ()
+    return {n: v if isinstance(v, str) else orjson.dumps(v).decode() for n, v in pairs}
+
+
 class SimulatedUpstream:
     """A running simulated upstream. `requests` counts the requests by (host, path)."""
 
@@ -86,8 +99,7 @@ class SimulatedUpstream:
         await asyncio.sleep(self.faults.latency_s)
         if fault is not None:
             return await play(fault, request)
-        query = {**request.query, **(await request.post() if request.can_read_body else {})}
-        text = {name: str(value) for name, value in query.items()}
+        text = {name: str(value) for name, value in request.query.items()} | await _fields(request)
         # A long price history takes 20 ms to make, too long for the gateway's event loop.
         return await to_thread.run_sync(self._payload, request, host, text)
 

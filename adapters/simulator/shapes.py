@@ -114,6 +114,12 @@ def read_day(text: str | None) -> date | None:
         return None
 
 
+def asked(query: Query, name: str) -> str:
+    """Read the value that a data centre filter such as (CODE="x")(DAY>='y') gives a field."""
+    found = re.search(rf"{name}=[\"']([^\"']*)", query.get("filter", ""))
+    return found[1] if found else ""
+
+
 def bar_days(
     world: World,
     first: date | None = None,
@@ -170,6 +176,18 @@ def as_csv(rows: Iterable[Sequence[object]]) -> Reply:
     """Encode comma-separated text."""
     text = "".join(",".join(map(str, row)) + "\n" for row in rows)
     return Reply(text.encode(), "text/csv; charset=utf-8")
+
+
+def as_page(*parts: str) -> Reply:
+    """A page in HTML."""
+    return Reply(f"<html><body>{''.join(parts)}</body></html>".encode(), "text/html; charset=utf-8")
+
+
+def html_table(rows: Sequence[Sequence[object]], head: Sequence[str] = ()) -> str:
+    """A table in HTML, below its head."""
+    lines = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows]
+    lines[:0] = ["".join(f"<th>{name}</th>" for name in head)] if head else []
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
 def as_xls(rows: Sequence[Sequence[str | float]]) -> Reply:

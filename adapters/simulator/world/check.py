@@ -5,6 +5,7 @@ facts are the eleven of R. Cont, "Empirical properties of asset returns: stylize
 statistical issues", Quantitative Finance 1 (2001), over the shares of Shanghai and Shenzhen.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,14 +17,26 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from adapters.simulator.akshare_bonds import BONDS
 from adapters.simulator.akshare_eastmoney import EASTMONEY
+from adapters.simulator.akshare_economy import ECONOMY
 from adapters.simulator.akshare_funds import FUNDS
+from adapters.simulator.akshare_macro import MACRO
 from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.akshare_quotes import QUOTES
 from adapters.simulator.rapidapi import document
-from adapters.simulator.shapes import MOST, Luck
+from adapters.simulator.shapes import MONEY, MOST, Luck
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import trading_days
+from adapters.simulator.world.economy import (
+    COUNTRIES,
+    Curve,
+    Event,
+    bond,
+    events,
+    figures,
+    issued,
+)
 from adapters.simulator.world.instruments import CHINA, FUTURES, LISTED
 from adapters.simulator.world.world import ANCHOR, Floats, World
 
@@ -34,6 +47,9 @@ _SINA_MINUTES = QUOTES["quotes.sina.cn", "/cn/api/jsonp_v2.php/*/CN_MarketDataSe
 _KLINE = EASTMONEY["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
 _REPORT = EASTMONEY["datacenter-web.eastmoney.com", "/api/data/v1/get"]
 _CSINDEX = MARKET["www.csindex.com.cn", "/csindex-home/perf/index-perf"]
+_BANK = MARKET["biz.finance.sina.com.cn", "/forex/forex.php"]
+_VIEWS = {**EASTMONEY, **ECONOMY, **BONDS, **MACRO}
+_TREASURY = "RPTA_WEB_TREASURYYIELD"
 
 LEAST_FACTS = 9
 """How many of the eleven facts a world must have."""
@@ -326,6 +342,124 @@ def _rates(world: World) -> Found:
                 yield _one(abs(both / direct - 1) < slack, f"{a} {b} {c} {both} {direct}")
 
 
+def _view(world: World, host: str, path: str, **asked: str) -> Any:
+    """What a payload answers, of a data centre the rows of its report."""
+    answer = orjson.loads(_VIEWS[host, path](asked, Luck("", world, path)).body)
+    return answer["result"]["data"] if "result" in answer else answer
+
+
+def _exchange(world: World) -> Found:
+    """A rate of exchange is one number in every tool."""
+    scoop, pae = "api.currencyscoop.com", "finance.pae.baidu.com"
+    rows = _view(world, pae, "/api/getforeignrank", type="rmb")["Result"]
+    ranked = {row["code"]: float(row["list"][0]["value"]) for row in rows}
+    for base in MONEY.values():
+        wanted = world.rate(base, "CNY")
+        latest = _view(world, scoop, "/v1/latest", base=base)["response"]["rates"]["CNY"]
+        asked = {"from": base, "to": "CNY", "amount": "1"}
+        worth = _view(world, scoop, "/v1/convert", **asked)["response"]["value"]
+        every: Any = document("/rates", {"base": base}, world)
+        one: Any = document("/exchange-rate", {"from_currency": base, "to_currency": "CNY"}, world)
+        exact = {latest, worth, every["rates"]["CNY"], one["rate"]}
+        days = {"startdate": str(world.now - timedelta(20)), "enddate": str(world.now)}
+        page = _BANK({"money_code": base, **days}, Luck("", world)).body.decode("gbk")
+        day, *_, middle, _ = re.findall(r"<td>([\d.-]+)</td>", page)[:6]
+        is_so = exact == {round(wanted, 6)} and abs(ranked[f"{base}CNY"] - wanted) < 6e-5
+        at_bank = 100 * world.rate(base, "CNY", date.fromisoformat(day))
+        is_so = is_so and abs(float(middle) - at_bank) < 0.0051
+        yield _one(is_so, f"{base} {exact} {ranked[f'{base}CNY']} {middle}")
+
+
+def _curves(world: World) -> Found:
+    """The yield of a term is one number, and its spread is the difference."""
+    days = {str(day): day for day in world.days("CN")[-60:]}
+    first, *_, last = days.values()
+    told = {str(e.day): e.actual for e in events(world, first, last) if _is_ten_years(e)}
+    names = {"5": "EMM00166462", "10": "EMM00166466", "30": "EMM00166469"}
+    host, path = "www.chinamoney.com.cn", "/ags/ms/cm-u-bk-currency/ClsYldCurvHis"
+    for row in _view(world, "datacenter.eastmoney.com", "/api/data/get", type=_TREASURY):
+        if (day := row["SOLAR_DATE"][:10]) not in days:
+            continue
+        asked = {"startDate": day, "endDate": day, "bondType": "CYCC000"}
+        known = {
+            one["yearTermStr"]: float(one["maturityYieldStr"])
+            for one in _view(world, host, path, **asked)["records"]
+        }
+        is_so = all(known[f"{term}.0"] == row[name] for term, name in names.items())
+        spread = round(row["EMM00166466"] - row["EMM00588704"], 4)
+        yield _one(is_so and spread == row["EMM01276014"], f"{day} {row} {known}")
+        yield _one(told[day] == round(row["EMM00166466"], 3), f"{day} {told[day]}")
+
+
+def _is_ten_years(event: Event) -> bool:
+    return event.country == "CN" and event.title.startswith("10年期")
+
+
+def _bonds(world: World) -> Found:
+    """A bond's price is what its payments are worth at its yield."""
+    for one in issued(world, "treasury", date(2012, 1, 1), world.now)[::3]:
+        bars = one.bars(world, world.now - timedelta(900))[::40]
+        days = [bar.day for bar in bars]
+        full = np.array([bar.close for bar in bars]) + one.accrued(days)
+        for day, price, rate in zip(days, full, one.yields(days, full), strict=True):
+            years, paid = one.left([day])
+            worth = float((paid * (1 + rate / 100) ** -years).sum())
+            zeros = np.expm1(Curve(world, "CN", [day]).zero(years) / 100)[paid > 0] * 100
+            is_so = abs(worth - price) < 1e-6
+            is_so = is_so and zeros.min() - 0.2 <= rate <= zeros.max() + 0.2
+            yield _one(is_so, f"{one.code} {day} {price} {rate}")
+
+
+def _quotes(world: World) -> Found:
+    """What is quoted of a bond is the last day of its history."""
+    host, path = "vip.stock.finance.sina.com.cn", "/quotes_service/api/json_v2.php/Market_Center"
+    for row in _view(world, host, f"{path}.getHQNodeData")[::5]:
+        (bar,) = world.latest(row["symbol"], 1)
+        told = [row[name] for name in ("open", "high", "low", "trade", "settlement", "volume")]
+        is_so = told == [*bar[1:]] == [*bond(world, row["code"]).bars(world, bar.day)[-1][1:]]
+        yield _one(is_so, f"{row} {bar}")
+
+
+def _convertibles(world: World) -> Found:
+    """A convertible bond converts into shares at their close, and its premium follows."""
+    for row in _view(world, "www.jisilu.cn", "/data/cbnew/cb_list_new/")["rows"]:
+        cell = row["cell"]
+        asked = {"type": "RPTA_WEB_KZZ_LS", "filter": f'(zcode="{row["id"]}")'}
+        last = _view(world, "datacenter-web.eastmoney.com", "/api/data/get", **asked)[-1]
+        worth = 100 * cell["sprice"] / cell["convert_price"]
+        is_so = cell["sprice"] == world.close(bond(world, row["id"]).share)
+        is_so = is_so and abs(cell["convert_value"] - last["SWAPVALUE"]) < 0.0051
+        is_so = is_so and abs(worth - last["SWAPVALUE"]) < 0.0001
+        is_so = is_so and cell["price"] == last["FCLOSE"]
+        is_so = is_so and abs(cell["premium_rt"] - last["SWAPOR"]) < 0.0051
+        yield _one(is_so, f"{cell} {last}")
+
+
+def _released(world: World) -> Found:
+    """A change on the year follows from the series, is one number, and is known once released."""
+    house = {"reportName": "RPT_ECONOMY_HOUSE_PRICE", "filter": '(CITY in ("北京","上海"))'}
+    rows = _view(world, "datacenter-web.eastmoney.com", "/api/data/v1/get", **house)
+    bases = {(row["CITY"], row["REPORT_DATE"][:7]): row["FIRST_COMHOUSE_BASE"] for row in rows}
+    for row in rows:
+        year, month = row["REPORT_DATE"][:4], row["REPORT_DATE"][4:7]
+        before = bases.get((row["CITY"], f"{int(year) - 1}{month}"))
+        wanted = before and row["FIRST_COMHOUSE_BASE"] / before * 100
+        is_so = before is None or abs(wanted - row["FIRST_COMHOUSE_SAME"]) < 0.0051
+        yield _one(is_so and row["REPORT_DAY"][:10] <= str(world.now), str(row))
+    asked: Any = document("/v1/inflation", {}, world)
+    since = world.now - timedelta(100)
+    told = {(e.country, e.title): e.actual for e in events(world, since, world.now)}
+    for one in asked:
+        is_so = one["yearly_rate_pct"] == told[one["country"], "CPI同比"]
+        yield _one(is_so and one["released"] <= str(world.now), str(one))
+    earlier = World(world.seed, ANCHOR + (world.now - ANCHOR) // 2)
+    for country in COUNTRIES:
+        for name in ("CPI", "GDP", "unemployment"):
+            a, b = figures(earlier, country, name), figures(world, country, name)
+            is_so = a == b[: len(a)] and a[-1].released <= earlier.now
+            yield _one(is_so and all(one.released > earlier.now for one in b[len(a) :]), name)
+
+
 def _days(world: World) -> Found:
     """Days of trading are those of the exchange, and none lies after the world's."""
     for key, one in LISTED.items():
@@ -348,19 +482,8 @@ def _later(world: World) -> Found:
 
 
 _IDENTITIES: tuple[Callable[[World], Found], ...] = (
-    *(
-        _ordered,
-        _adjusted,
-        _limited,
-        _ranges,
-        _weeks,
-        _indices,
-        _funds,
-        _held,
-        _worth,
-        _sources,
-        _rates,
-    ),
+    *(_ordered, _adjusted, _exchange, _curves, _bonds, _quotes, _convertibles, _released),
+    *(_limited, _ranges, _weeks, _indices, _funds, _held, _worth, _sources, _rates),
     *(_minutes, _futures, _parity, _days, _later),
 )
 

@@ -344,10 +344,14 @@ def chain(world: "World", family: str, month: Month) -> list[Option]:
     return [Option(family, month, is_call, k) for is_call in (True, False) for k in strikes]
 
 
-def rate_on(world: "World", days: Sequence[date], country: str = "CN") -> Floats:
-    """The rate of money for a short time, by day: a fraction of one a year."""
-    terms = (3.9, 0.008) if country == "US" else (1.5, 0.006)
-    return np.array(world.series(f"treasury {country}", days, *terms)) / 100
+def rate_on(world: "World", days: Sequence[date], years: Floats, country: str = "CN") -> Floats:
+    """The treasury's zero rate of a term by day, with continuous compounding: a fraction of one a
+    year.
+    """
+    from adapters.simulator.world.economy import Curve  # it reads the world
+
+    rates: Floats = Curve(world, country, days).zero(years[:, None])[:, 0] / 100
+    return rates
 
 
 class Terms(NamedTuple):
@@ -364,7 +368,7 @@ class Terms(NamedTuple):
 def _terms(world: "World", one: Option, made: "History", where: slice) -> Terms:
     days, last = made.days[where], one.expiry
     years = np.maximum([(last - day).days for day in days], 0.02) / 365
-    rate = rate_on(world, days, "US" if one.family.startswith("us.") else "CN")
+    rate = rate_on(world, days, years, "US" if one.family.startswith("us.") else "CN")
     if one.family.isdecimal() or one.family.startswith("us."):
         ahead = np.exp(rate * years)
     elif one.family in _OPTIONS_OF_INDEX:

@@ -5,13 +5,14 @@ a code (`coin:BTC`, `fx:EUR`, `future:RB`). Codes that are not listed here exist
 level by their class.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from adapters.simulator.world.calendar import Exchange
 
-Kind = Literal["share", "index", "fund", "coin", "currency", "future", "option"]
+Kind = Literal["share", "index", "fund", "coin", "currency", "future", "option", "bond"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +315,8 @@ def unlisted(key: str, luck: float) -> Instrument:
     if kind == "future":
         return Instrument(key, code, code, "future", "CN", 1000 * spread, 0.012, 0.2, 1)
     code = key[2:]
+    if re.fullmatch(r"sh(?:01|1[1235])\d{4}|sz1[012]\d{4}|sh204\d{3}|sz1318\d\d", key):
+        return Instrument(key, code, f"债券{code}", "bond", "CN", 100.0, digits=3)
     if key.startswith("hk"):
         number = round(1e9 * spread)
         return Instrument(key, code, f"模拟{code}", "share", "HK", 20 * spread, shares=number)
@@ -333,4 +336,6 @@ def lot_of(one: Instrument) -> int:
     if one.kind == "future":
         product = FUTURES.get(one.code.rstrip("0123456789"))
         return product.lot if product else 1
+    if one.kind == "bond":
+        return 10
     return 100 if one.exchange == "CN" else 1

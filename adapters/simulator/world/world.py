@@ -226,8 +226,12 @@ class World:
         made, start = self._walk(name, level, step), SERIES_FIRST.toordinal()
         return [made[day.toordinal() - start] for day in days]
 
+    def noise(self, number: int, *names: object) -> Floats:
+        """So many independent numbers around 0 of unit size, with heavy tails."""
+        return self._shocks(number, "noise", *names)
+
     def _worth(self, currency: str, day: date | None) -> float:
-        currency = "CNY" if currency == "CNH" else currency
+        currency = {"CNH": "CNY", "USDT": "USD", "USDC": "USD"}.get(currency, currency)
         if f"fx:{currency}" not in LISTED and f"coin:{currency}" in LISTED:
             return self.close(f"coin:{currency}", day)
         return self.close(f"fx:{currency}", day)
@@ -276,6 +280,10 @@ class World:
         if (option := derivatives.option_of(key, self.now)) is not None:
             return derivatives.option(self, option)
         one = self.instrument(key)
+        if one.kind == "bond":
+            from adapters.simulator.world import economy  # it reads the world
+
+            return economy.history(self, key)
         whole = trading_days(one.exchange, LAST)
         if is_basket := self._is_basket(one):
             path, sizes = self._basket(one, whole)
@@ -408,11 +416,19 @@ class World:
         return factor / factor[_anchor(days)], found
 
     def _walked(self, name: str, level: float, step: float) -> list[float]:
-        shocks = self._shocks((LAST - SERIES_FIRST).days + 1, "series", name)
-        value, found = level * (1 + step * 6 * (2 * self.luck("start", name) - 1)), list[float]()
-        for shock in np.clip(shocks, -3, 3).tolist():
-            value += (level - value) * 0.02 + value * shock * step
-            found.append(value)
+        """Each day keeps 98 % of the day before, times a shock, and gets 2 % of the level: in
+        blocks of days, so that no product of what is kept becomes too small.
+        """
+        number = (LAST - SERIES_FIRST).days + 1
+        shocks = np.clip(self._shocks(number, "series", name), -3, 3)
+        daily = np.pad(0.98 + step * shocks, (0, -number % 128), constant_values=1.0)
+        kept = np.cumprod(daily.reshape(-1, 128), axis=1)
+        added = 0.02 * level * np.cumsum(1 / kept, axis=1)
+        value, starts = level * (1 + step * 6 * (2 * self.luck("start", name) - 1)), list[float]()
+        for last, pull in zip(kept[:, -1].tolist(), added[:, -1].tolist(), strict=True):
+            starts.append(value)
+            value = last * (value + pull)
+        found: list[float] = (kept * (np.array(starts)[:, None] + added)).ravel()[:number].tolist()
         return found
 
 

@@ -1,6 +1,7 @@
 """The simulated market: its views agree, whatever is asked, and it looks like a market."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from itertools import islice, pairwise
@@ -16,6 +17,7 @@ from adapters.simulator.shapes import Luck
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import trading_days
 from adapters.simulator.world.check import LEAST_FACTS, facts, identities
+from adapters.simulator.world.economy import COUNTRIES, bond, figures, series
 from adapters.simulator.world.instruments import LISTED
 from adapters.simulator.world.world import NOW, VERSION, History, World
 from gateway.settings import WORLD, GatewaySettings
@@ -225,6 +227,61 @@ def test_a_market_that_contradicts_itself_is_found() -> None:
     assert wrong[ordered][0].startswith("sh600519 2005-01-0")
     adjusted = "An adjusted price is the price times the factor, and its returns have the payouts"
     assert wrong[adjusted][0].startswith("sh600519 Payout")
+
+
+def test_sources_of_yields_that_contradict_each_other_are_found() -> None:
+    class Lying(World):
+        def series(self, name: str, days: Sequence[date], level: float, step: float) -> list[float]:
+            told = super().series(name, days, level, step)
+            return [one + 0.1 for one in told] if len(days) == 1 and "short" in name else told
+
+    found = next(one for one in identities(Lying()) if one.wrong)
+    assert found.name == "The yield of a term is one number, and its spread is the difference"
+
+
+@pytest.mark.parametrize("code", ["019550", "019561", "155300", "170100"])
+def test_a_bond_is_at_par_when_issued_and_pays_itself_back(code: str) -> None:
+    one = bond(MADE, code)
+    last = one.matures - timedelta(1)
+    first, end = one.closes(MADE, [one.issued, last]).tolist()
+    assert first == pytest.approx(100, abs=0.2)
+    assert end == pytest.approx(100, abs=0.05)
+    days = [one.issued, one.issued + timedelta(300)]
+    full = one.closes(MADE, days) + one.accrued(days)
+    rates = one.yields(days, full)
+    dearer = one.yields(days, full + 1)
+    assert all(dearer < rates)
+    assert rates[0] == pytest.approx(one.rates[0], abs=0.1)
+
+
+@settings(max_examples=15, deadline=None)
+@given(now=st.dates(date(2024, 1, 2), date(2026, 12, 31)), country=st.sampled_from([*COUNTRIES]))
+def test_a_figure_is_known_once_released_and_does_not_change_later(now: date, country: str) -> None:
+    for name in ("CPI", "GDP", "unemployment"):
+        known, later = figures(World(0, now), country, name), figures(MADE, country, name)
+        until = min(now, NOW)
+        assert all(one.released <= now for one in known)
+        assert [one for one in known if one.released <= until] == [
+            one for one in later if one.released <= until
+        ]
+        for one, before in zip(known[12:], known, strict=False):
+            if series(country, name).months == 1:
+                assert one.yoy == round((one.value / before.value - 1) * 100, 2)
+
+
+def test_terms_of_a_loan_and_a_deposit_give_their_results() -> None:
+    loan: Any = document(
+        "/v1/mortgagecalculator",
+        {"loan_amount": "100000", "interest_rate": "6", "duration_years": "30"},
+        MADE,
+    )
+    assert loan["monthly_payment"]["mortgage"] == 599.55
+    asked = {"pa": "100000", "rate": "6.5", "year": "2", "month": "6", "day": "0"}
+    deposit: Any = document("/fd", asked, MADE, "fixed_deposit")
+    assert deposit["maturity"] == round(100_000 * (1 + 0.065 / 4) ** 10, 2)
+    rates: Any = document("/rapid/latest/EUR", {}, MADE)
+    one: Any = document("/query", {"from_currency": "EUR", "to_currency": "JPY"}, MADE, "rate")
+    assert rates["rates"]["JPY"] == one["rate"]
 
 
 @pytest.mark.parametrize(
