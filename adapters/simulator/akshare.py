@@ -33,6 +33,24 @@ FUNCTIONS: frozenset[str] = frozenset({
     "stock_info_global_cls", "macro_info_ws", "stock_hot_follow_xq", "stock_hot_tweet_xq",
     "stock_hot_deal_xq", "stock_zh_index_daily_em", "stock_individual_info_em", "stock_bid_ask_em",
     "stock_zh_a_hist_tx", "stock_zh_index_daily_tx", "fund_open_fund_info_em",
+}) | frozenset({
+    "stock_yjbb_em", "stock_zcfz_em", "stock_zcfz_bj_em", "stock_lrb_em", "stock_xjll_em",
+    "stock_yjkb_em", "stock_yjyg_em", "stock_yysj_em", "stock_fhps_em", "stock_fhps_detail_em",
+    "stock_financial_analysis_indicator_em", "stock_balance_sheet_by_report_delisted_em",
+    "stock_profit_sheet_by_report_delisted_em", "stock_cash_flow_sheet_by_report_delisted_em",
+    "stock_zh_a_gbjg_em", "stock_gsrl_gsdt_em", "stock_zh_a_gdhs", "stock_zh_a_gdhs_detail_em",
+    "stock_gdfx_free_holding_statistics_em", "stock_gdfx_holding_statistics_em",
+    "stock_gdfx_free_holding_change_em", "stock_gdfx_holding_change_em",
+    "stock_gdfx_free_holding_detail_em", "stock_gdfx_holding_detail_em",
+    "stock_gdfx_free_holding_analyse_em", "stock_gdfx_holding_analyse_em",
+    "stock_gdfx_free_holding_teamwork_em", "stock_gdfx_holding_teamwork_em",
+    "stock_zh_growth_comparison_em", "stock_zh_dupont_comparison_em",
+    "stock_zh_scale_comparison_em", "stock_hk_growth_comparison_em",
+    "stock_hk_valuation_comparison_em", "stock_hk_scale_comparison_em",
+    "stock_hk_security_profile_em", "stock_hk_company_profile_em",
+    "stock_hk_financial_indicator_em", "stock_hk_dividend_payout_em",
+    "stock_financial_hk_report_em", "stock_financial_hk_analysis_indicator_em",
+    "stock_financial_us_report_em", "stock_financial_us_analysis_indicator_em",
 })  # fmt: skip
 
 

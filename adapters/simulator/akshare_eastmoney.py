@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
+from adapters.simulator.akshare_companies import REPORTS as COMPANY_REPORTS
 from adapters.simulator.shapes import (
     GROUPED,
     HISTORY,
@@ -15,6 +16,7 @@ from adapters.simulator.shapes import (
     Reply,
     Row,
     as_json,
+    asked,
     bar_days,
     grouped,
     key_of,
@@ -22,7 +24,13 @@ from adapters.simulator.shapes import (
     read_day,
 )
 from adapters.simulator.world.calendar import FIRST
-from adapters.simulator.world.instruments import INDUSTRIES
+from adapters.simulator.world.companies import (
+    FREE,
+    industry_of,
+    issued,
+    listing_day,
+    valuations,
+)
 
 # --- push2 family of Eastmoney -------------------------------------------------------------------
 
@@ -51,8 +59,8 @@ def _kline(query: Query, rng: Luck) -> Reply:
         f"{bar.close - bar.before:.{digits}f},{bar.volume * lot / free:.2f}"
         for bar in bars
     ]
-    asked = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
-    if wanted := [place for place in asked if 0 <= place < 11]:
+    places = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
+    if wanted := [place for place in places if 0 <= place < 11]:
         cells = (line.split(",") for line in lines)
         lines = [",".join(line[place] for place in wanted) for line in cells]
     data = {"code": code, "market": int(market), "decimal": digits, "klines": lines}
@@ -67,14 +75,9 @@ def _stock(query: Query, rng: Luck) -> Reply:
     free, mean = round(one.shares * 0.8), (bar.open + bar.high + bar.low + bar.close) / 4
     data: dict[str, object] = {"f57": code, "f58": one.name, "f84": one.shares, "f85": free}
     data |= {"f116": round(bar.close * one.shares, 2), "f117": round(bar.close * free, 2)}
-    data |= {"f127": INDUSTRIES.get(code, "-")}
-    data |= {
-        "f189": rng.randint(1991, 2004) * 10_000 + 618,
-        "f43": bar.close,
-        "f44": bar.high,
-        "f45": bar.low,
-        "f46": bar.open,
-    }
+    data |= {"f127": industry_of(rng.world, one)}
+    data |= {"f189": int(f"{listing_day(rng.world, one):%Y%m%d}"), "f43": bar.close}
+    data |= {"f44": bar.high, "f45": bar.low, "f46": bar.open}
     data |= {"f60": bar.before, "f71": round(mean, 2), "f170": round(bar.change, 2)}
     data |= {"f169": round(bar.close - bar.before, 2), "f47": bar.volume, "f50": 1.0}
     data |= {"f48": round(bar.volume * 100 * (bar.open + bar.close) / 2, 2)}
@@ -135,7 +138,7 @@ def _limit_up(query: Query, rng: Luck) -> Reply:
 def _billboard(query: Query, rng: Luck) -> Sequence[Row]:
     """Dragon-Tiger list entries between the two dates of the filter."""
     rows = list[Row]()
-    low, high = _asked(query, "TRADE_DATE>"), _asked(query, "TRADE_DATE<")
+    low, high = asked(query, "TRADE_DATE>"), asked(query, "TRADE_DATE<")
     for day in bar_days(rng.world, read_day(low), read_day(high), 40):
         rng = rng.about("billboard", day)
         for code, name in _on_billboard(rng, day).items():
@@ -166,7 +169,7 @@ def _on_billboard(rng: Luck, day: date) -> dict[str, str]:
 
 def _board_dates(query: Query, rng: Luck) -> Sequence[Row]:
     """Days on which one stock was on the Dragon-Tiger list, newest first."""
-    code = _asked(query, "SECURITY_CODE")
+    code = asked(query, "SECURITY_CODE")
     days = bar_days(rng.world)[::-1]
     if any(code == one for one, _, _ in STOCKS):
         days = tuple(day for day in days if code in _on_billboard(rng, day))
@@ -181,7 +184,7 @@ def _board_dates(query: Query, rng: Luck) -> Sequence[Row]:
 def _interbank(query: Query, rng: Luck) -> Sequence[Row]:
     """An interbank rate with its change in basis points, newest first."""
     days, names = bar_days(rng.world), ("MARKET_CODE", "CURRENCY_CODE", "INDICATOR_ID")
-    market, currency, term = (_asked(query, name) for name in names)
+    market, currency, term = (asked(query, name) for name in names)
     name = f"interbank {market} {currency} {term}"
     rates = [round(rate, 4) for rate in rng.world.series(name, days, 1.7, 0.02)]
     return [
@@ -195,26 +198,25 @@ def _interbank(query: Query, rng: Luck) -> Sequence[Row]:
 
 def _valuation(query: Query, rng: Luck) -> Sequence[Row]:
     """Daily valuation of one stock, newest first; market value is price times shares."""
-    code = _asked(query, "SECURITY_CODE")
-    one, days = rng.world.instrument(key_of("", code)), bar_days(rng.world)
-    rng, total = rng.about("valuation", code), one.shares
-    free, earned = round(total * 0.8), one.level / rng.uniform(8, 40)
+    code, world = asked(query, "SECURITY_CODE"), rng.world
+    one, first = world.instrument(key_of("", code)), bar_days(world)[0]
+    total, known = issued(one), valuations(world, key_of("", code), first)
+    free = round(total * FREE)
+    changes = {bar.day: bar.change for bar in world.bars(one.key, first)}
     return [
-        {"SECURITY_CODE": code, "TRADE_DATE": f"{bar.day} 00:00:00", "CLOSE_PRICE": bar.close}
-        | {"CHANGE_RATE": round(bar.change, 4), "TOTAL_SHARES": total, "FREE_SHARES_A": free}
-        | {"TOTAL_MARKET_CAP": round(bar.close * total, 2)}
-        | {"NOTLIMITED_MARKETCAP_A": round(bar.close * free, 2)}
-        | {"PE_TTM": round(bar.close / earned, 4), "PE_LAR": round(bar.close / earned * 1.1, 4)}
-        | {"PB_MRQ": round(bar.close / earned / 8, 4), "PEG_CAR": round(bar.close / one.level, 4)}
-        | {"PCF_OCF_TTM": round(bar.close / earned * 0.7, 4)}
-        | {"PS_TTM": round(bar.close / earned / 6, 4)}
-        for bar in reversed(rng.world.bars(one.key, days[0]))
+        {"SECURITY_CODE": code, "TRADE_DATE": f"{each.day} 00:00:00", "CLOSE_PRICE": each.close}
+        | {"CHANGE_RATE": round(changes[each.day], 4), "TOTAL_SHARES": total}
+        | {"FREE_SHARES_A": free, "TOTAL_MARKET_CAP": each.value}
+        | {"NOTLIMITED_MARKETCAP_A": round(each.close * free, 2), "PE_TTM": each.earnings}
+        | {"PE_LAR": each.earnings_of_year, "PB_MRQ": each.book, "PEG_CAR": each.growth}
+        | {"PCF_OCF_TTM": each.cash, "PS_TTM": each.sales}
+        for each in reversed(known)
     ]
 
 
 def _focus(query: Query, rng: Luck) -> Sequence[Row]:
     """User attention to one stock over the last thirty weekdays, newest first."""
-    code, days = _asked(query, "SECURITY_CODE"), bar_days(rng.world, most=30)
+    code, days = asked(query, "SECURITY_CODE"), bar_days(rng.world, most=30)
     return [
         {"SECURITY_CODE": code, "TRADE_DATE": f"{day} 00:00:00", "MARKET_FOCUS": round(value, 1)}
         for day, value in zip(days, rng.world.series(f"focus {code}", days, 78, 0.01), strict=True)
@@ -229,7 +231,7 @@ def _products(query: Query, rng: Luck) -> Sequence[Row]:
 
 def _warrants(query: Query, rng: Luck) -> Sequence[Row]:
     """Warehouse stock of one futures product with its daily change, newest first."""
-    code, days = _asked(query, "SECURITY_CODE"), bar_days(rng.world)
+    code, days = asked(query, "SECURITY_CODE"), bar_days(rng.world)
     stock = [round(n) for n in rng.world.series(f"stock of {code}", days, 24000, 0.01)]
     return [
         {"SECURITY_CODE": code, "TRADE_DATE": str(day), "ON_WARRANT_NUM": now, "ADDCHANGE": now - b}
@@ -239,7 +241,7 @@ def _warrants(query: Query, rng: Luck) -> Sequence[Row]:
 
 def _convertible(query: Query, rng: Luck) -> Sequence[Row]:
     """Daily value of one convertible bond; the premiums follow from the three prices."""
-    rows, days, code = list[Row](), bar_days(rng.world), _asked(query, "SECURITY_CODE")
+    rows, days, code = list[Row](), bar_days(rng.world), asked(query, "SECURITY_CODE")
     prices = rng.world.series(f"convertible {code}", days, 118, 0.01)
     swaps = rng.world.series(f"conversion {code}", days, 100, 0.012)
     for day, price, swap in zip(days, prices, swaps, strict=True):
@@ -285,13 +287,8 @@ _REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
     "RPT_FUTU_STOCKDATA": _warrants,
     "RPTA_WEB_KZZ_LS": _convertible,
     "RPTA_WEB_TREASURYYIELD": _treasury,
+    **COMPANY_REPORTS,
 }
-
-
-def _asked(query: Query, name: str) -> str:
-    """Read the value that a data centre filter such as (CODE="x")(DAY>='y') gives a field."""
-    found = re.search(rf"{name}=[\"']([^\"']*)", query.get("filter", ""))
-    return found[1] if found else ""
 
 
 def _report(query: Query, rng: Luck) -> Reply:
@@ -315,6 +312,8 @@ EASTMONEY: Mapping[tuple[str, str], Payload] = {
     ("push2.eastmoney.com", "/api/qt/stock/get"): _stock,
     ("push2ex.eastmoney.com", "/getTopicZTPool"): _limit_up,
     ("datacenter.eastmoney.com", "/api/data/get"): _report,
+    ("datacenter.eastmoney.com", "/securities/api/data/get"): _report,
+    ("datacenter.eastmoney.com", "/securities/api/data/v1/get"): _report,
     ("datacenter-web.eastmoney.com", "/api/data/get"): _report,
     ("datacenter-web.eastmoney.com", "/api/data/v1/get"): _report,
 }

@@ -7,6 +7,7 @@ is left comes from the random numbers of the request. Open ranges end on the wor
 import io
 import json
 import random
+import re
 import struct
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -100,6 +101,12 @@ def read_day(text: str | None) -> date | None:
         return date.fromisoformat(digits) if len(digits) == 8 else None
     except ValueError:
         return None
+
+
+def asked(query: Query, name: str) -> str:
+    """Read the value that a data centre filter such as (CODE="x")(DAY>='y') gives a field."""
+    found = re.search(rf"\b{name}=[\"']([^\"']*)", query.get("filter", ""))
+    return found[1] if found else ""
 
 
 def bar_days(

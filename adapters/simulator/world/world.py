@@ -115,6 +115,10 @@ class World:
         """A number from 0 to 1 that depends on the seed and these names alone."""
         return float(self._uniforms(1, *names)[0])
 
+    def draws(self, number: int, *names: object) -> Floats:
+        """So many numbers from 0 to 1; the first ones do not depend on how many."""
+        return self._uniforms(number, *names)
+
     def history(self, key: str) -> History:
         """All days of an instrument up to now."""
         return self._history(key)
