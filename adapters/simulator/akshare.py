@@ -12,13 +12,14 @@ from collections.abc import Mapping
 import orjson
 
 from adapters.simulator import columns
+from adapters.simulator.akshare_company_pages import COMPANY_PAGES
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_economy import ECONOMY
 from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.shapes import Payload, Reply, Request, Simulation
 from manifests import Catalog
 
-PAYLOADS: Mapping[tuple[str, str], Payload] = {**EASTMONEY, **MARKET, **ECONOMY}
+PAYLOADS: Mapping[tuple[str, str], Payload] = {**EASTMONEY, **MARKET, **ECONOMY, **COMPANY_PAGES}
 
 FUNCTIONS: frozenset[str] = frozenset({
     "stock_zh_a_hist", "fund_etf_hist_em", "index_zh_a_hist", "stock_hk_hist", "stock_us_hist",
@@ -51,11 +52,25 @@ FUNCTIONS: frozenset[str] = frozenset({
     "stock_hk_financial_indicator_em", "stock_hk_dividend_payout_em",
     "stock_financial_hk_report_em", "stock_financial_hk_analysis_indicator_em",
     "stock_financial_us_report_em", "stock_financial_us_analysis_indicator_em",
+    "stock_balance_sheet_by_report_em", "stock_balance_sheet_by_yearly_em",
+    "stock_profit_sheet_by_report_em", "stock_profit_sheet_by_yearly_em",
+    "stock_profit_sheet_by_quarterly_em", "stock_cash_flow_sheet_by_report_em",
+    "stock_cash_flow_sheet_by_yearly_em", "stock_cash_flow_sheet_by_quarterly_em",
+    "stock_gdfx_free_top_10_em", "stock_gdfx_top_10_em", "stock_zygc_em",
+    "stock_individual_fund_flow", "stock_news_em", "stock_notice_report",
+    "stock_financial_debt_ths", "stock_financial_benefit_ths", "stock_financial_cash_ths",
+    "stock_financial_abstract_ths", "stock_financial_debt_new_ths",
+    "stock_financial_benefit_new_ths", "stock_financial_cash_new_ths",
+    "stock_financial_abstract_new_ths", "stock_zh_valuation_baidu", "stock_hk_valuation_baidu",
+    "stock_individual_basic_info_xq", "stock_individual_basic_info_us_xq",
+    "stock_individual_basic_info_hk_xq", "stock_margin_detail_sse",
 })  # fmt: skip
 
 
-_OF_FUND = re.compile(r"(?<=^/pingzhongdata/)\d+|(?<=^/fhsp_)\d+")
-"""The code of a fund, where it is a part of the path."""
+_OF_FUND = re.compile(
+    r"(?<=^/pingzhongdata/)\d+|(?<=^/fhsp_)\d+|(?<=^/api/stock/finance/)\d+|(?<=^/new/)\d+"
+)
+"""The code of a fund or a share, where it is a part of the path."""
 
 
 def simulate(catalog: Catalog) -> Simulation:

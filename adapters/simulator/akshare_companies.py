@@ -62,7 +62,7 @@ def _fields(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _row(text: str, facts: Facts) -> Row:
+def row_of(text: str, facts: Facts) -> Row:
     return {name: facts.get(fact) for name, fact in _fields(text)}
 
 
@@ -95,10 +95,13 @@ def _company(world: World, key: str) -> Facts:
     return facts
 
 
-def _stated(world: World, key: str, part: Statement) -> Facts:
-    """A company and what it published about one quarter; `q_` are the three months alone."""
+def stated(world: World, key: str, part: Statement, *, is_single: bool = False) -> Facts:
+    """A company and what it published about the year up to the end of a quarter, or about the
+    quarter alone; `q_` are the three months in any case.
+    """
     parts = statements(world, key)
-    own, sheet, at = part.total, part.sheet, parts.index(part)
+    own, sheet = part.quarter if is_single else part.total, part.sheet
+    at = parts.index(part)
     before = year_before(parts, part)
     last = parts[at - 1] if at else None
     facts = _company(world, key) | dict(own) | dict(sheet)
@@ -114,12 +117,12 @@ def _stated(world: World, key: str, part: Statement) -> Facts:
         "report_name": f"{year}{names[quarter - 1]}",
         "date_type": ("003", "002", "004", "001")[quarter - 1],
         "industry": profile(world, key).industry,
-        "eps": part.per_share("net_profit"),
-        "bps": part.per_share("equity"),
-        "cps": part.per_share("operating_cash"),
-        "surplus_per_share": part.per_share("surplus"),
-        "retained_per_share": part.per_share("retained"),
-        "revenue_per_share": part.per_share("revenue"),
+        "eps": round(own["net_profit"] / part.shares, 4),
+        "bps": round(sheet["equity"] / part.shares, 4),
+        "cps": round(own["operating_cash"] / part.shares, 4),
+        "surplus_per_share": round(sheet["surplus"] / part.shares, 4),
+        "retained_per_share": round(sheet["retained"] / part.shares, 4),
+        "revenue_per_share": round(own["revenue"] / part.shares, 4),
         "roe": _ratio(own["net_profit"], sheet["equity"]),
         "roa": _ratio(own["net_profit"], sheet["assets"]),
         "net_margin": _ratio(own["net_profit"], own["revenue"]),
@@ -148,7 +151,8 @@ def _stated(world: World, key: str, part: Statement) -> Facts:
     for name in ("revenue", "net_profit", "cash_change", "assets", "liabilities", "equity"):
         here = own if name in own else sheet
         if before:
-            old = (before.total if name in own else before.sheet)[name]
+            old_flows = before.quarter if is_single else before.total
+            old = (old_flows if name in own else before.sheet)[name]
             facts[f"{name}_before"], facts[f"{name}_yoy"] = old, growth(here[name], old)
         if last and name in own:
             facts[f"{name}_qoq"] = growth(part.quarter[name], last.quarter[name])
@@ -194,7 +198,7 @@ def _quarterly(query: Query, rng: Luck) -> Iterator[Facts]:
     for key in keys:
         for part in statements(rng.world, key)[::-1]:
             if period in (part.period, None):
-                yield _stated(rng.world, key, part)
+                yield stated(rng.world, key, part)
 
 
 def _subject(query: Query) -> tuple[str, ...]:
@@ -225,7 +229,7 @@ def _paid(world: World, key: str, payout: Payout) -> Facts | None:
     cash, bonus = payout.cash * 10, payout.bonus * 10
     words = (f"送{bonus:g}股" if bonus else "") + (f"派{cash:.2f}元(含税)" if cash else "")
     before = world.close(key, payout.day - timedelta(1))
-    return _stated(world, key, part) | {
+    return stated(world, key, part) | {
         "day": _at(payout.day),
         "eve": _at(payout.day - timedelta(1)),
         "cash": round(cash, 2),
@@ -262,7 +266,7 @@ def _change(holder: Holder) -> str:
     return _CHANGES[(holder.change > 0) - (holder.change < 0) + 1]
 
 
-def _held(world: World, key: str, period: date) -> Iterator[Facts]:
+def held(world: World, key: str, period: date) -> Iterator[Facts]:
     """The ten largest holders of a company at the end of a quarter, if it is published."""
     part = next((one for one in statements(world, key) if one.period == period), None)
     if part is None:
@@ -304,7 +308,7 @@ def _all_held(query: Query, rng: Luck) -> Iterator[Facts]:
     period = _period(query)
     kind, change = asked(query, "HOLDER_NEWTYPE"), asked(query, "HOLDNUM_CHANGE_NAME")
     for key in _keys(query) if period else ():
-        for facts in _held(rng.world, key, period) if period else ():
+        for facts in held(rng.world, key, period) if period else ():
             is_kind = kind in ("", "全部", facts["holder_kind"])
             if is_kind and change in ("", "全部", facts["change_name"]):
                 yield facts
@@ -313,7 +317,7 @@ def _all_held(query: Query, rng: Luck) -> Iterator[Facts]:
 def _by_holder(query: Query, rng: Luck) -> Iterator[Facts]:
     """What each holder holds at the end of a quarter, and how prices went on afterwards."""
     groups = defaultdict[str, list[Facts]](list)
-    for facts in _all_held({"filter": query.get("filter", "").split("(HOLDNUM")[-1]}, rng):
+    for facts in _all_held(query, rng):
         groups[str(facts["holder"])].append(facts)
     for name, rows in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         found: Facts = {"holder": name, "holder_kind": rows[0]["holder_kind"], "number": len(rows)}
@@ -335,7 +339,7 @@ def _together(query: Query, rng: Luck) -> Iterator[Facts]:
     period = statements(rng.world, CHINA[0].key)[-1].period
     places, kinds = defaultdict[str, dict[str, str]](dict), dict[str, str]()
     for one in CHINA:
-        for facts in _held(rng.world, one.key, period):
+        for facts in held(rng.world, one.key, period):
             places[str(facts["holder"])][one.code] = one.name
             kinds[str(facts["holder"])] = str(facts["holder_kind"])
     for name in sorted(places):
@@ -396,7 +400,7 @@ def _profiles(query: Query, rng: Luck) -> Iterator[Facts]:
         made = world.history(key)
         year = [p for p in made.payouts if p.day > world.now - timedelta(365)]
         paid = sum(payout.cash for payout in year)
-        yield _stated(world, key, last) | {
+        yield stated(world, key, last) | {
             "listed": _at(about.listed),
             "founded": str(about.listed.replace(about.listed.year - 10)),
             "employees": about.employees,
@@ -451,9 +455,9 @@ def _compared(query: Query, rng: Luck) -> Iterator[Facts]:
                 start, end = years[0].total[name], years[-1].total[name]
                 own[f"{name}_3y"] = round(((end / start) ** (1 / 3) - 1) * 100, 4)
             for back, part in zip((3, 2, 1), years[-3:], strict=True):
-                stated = _stated(world, peer, part)
+                facts_of_year = stated(world, peer, part)
                 for name in ("roe", "net_margin", "turnover", "multiplier"):
-                    own[f"{name}_{back}"] = stated[name]
+                    own[f"{name}_{back}"] = facts_of_year[name]
             for name in ("roe", "net_margin", "turnover", "multiplier"):
                 last = [float(str(own[f"{name}_{back}"])) for back in (1, 2, 3)]
                 own[f"{name}_mean"] = round(sum(last) / 3, 4)
@@ -473,7 +477,7 @@ def _calendar(query: Query, rng: Luck) -> Iterator[Facts]:
     """What happened to companies on a day."""
     day = date.fromisoformat(asked(query, "TRADE_DATE"))
     for one in CHINA:
-        for event in events(rng.world, one.key, day, day):
+        for event in events(rng.world, one.key, day, day, move=0):
             yield _company(rng.world, one.key) | {
                 "event": event.kind,
                 "title": event.title,
@@ -547,8 +551,8 @@ def _listing(query: Query, rng: Luck) -> Iterator[Facts]:
     """Which statements there are of a company of Hong Kong."""
     names = "REPORT_DATE=period CURRENCY=currency FISCAL_YEAR=year REPORT_TYPE=report"
     for key in _subject(query):
-        stated = list(_quarterly(query, rng))
-        yield _company(rng.world, key) | {"list": [_row(names, facts) for facts in stated]}
+        found = [row_of(names, facts) for facts in _quarterly(query, rng)]
+        yield _company(rng.world, key) | {"list": found}
 
 
 def _yearly(query: Query, rng: Luck) -> Iterator[Facts]:
@@ -563,7 +567,7 @@ def _yearly(query: Query, rng: Luck) -> Iterator[Facts]:
 # --- the tables of reports -----------------------------------------------------------------------
 
 _HEAD = "SECUCODE=secucode SECURITY_CODE=code SECURITY_NAME_ABBR=name"
-_SHEETS: Final = {
+SHEETS: Final = {
     "BALANCE": "MONETARYFUNDS=cash ACCOUNTS_RECE=receivables INVENTORY=inventories "
     "TOTAL_CURRENT_ASSETS=current_assets FIXED_ASSET=fixed_assets TOTAL_ASSETS=assets "
     "ACCOUNTS_PAYABLE=payables ADVANCE_RECEIVABLES=advances SHORT_LOAN=borrowings "
@@ -581,7 +585,7 @@ _SHEETS: Final = {
 }
 """The fields of a company's statements in China."""
 
-_SHEET_HEAD = (
+SHEET_HEAD = (
     f"{_HEAD} ORG_CODE=org REPORT_DATE=period REPORT_TYPE=report REPORT_DATE_NAME=report_name "
     "SECURITY_TYPE_CODE=kind NOTICE_DATE=published UPDATE_DATE=published CURRENCY=currency"
 )
@@ -657,8 +661,8 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
         "CHZZL=stock_turnover YSZKZZL=debtor_turnover",
     ),
     **{
-        f"RPT_F10_FINANCE_G{name}": (_quarterly, f"{_SHEET_HEAD} {fields}")
-        for name, fields in _SHEETS.items()
+        f"RPT_F10_FINANCE_G{name}": (_quarterly, f"{SHEET_HEAD} {fields}")
+        for name, fields in SHEETS.items()
     },
     "RPT_F10_EH_EQUITY": (
         _capital,
@@ -832,7 +836,7 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
 
 
 def _table(make: Made, fields: str) -> Callable[[Query, Luck], Sequence[Row]]:
-    return lambda query, rng: [_row(fields, facts) for facts in make(query, rng)]
+    return lambda query, rng: [row_of(fields, facts) for facts in make(query, rng)]
 
 
 def _account_history(query: Query, rng: Luck) -> Sequence[Row]:
@@ -840,7 +844,7 @@ def _account_history(query: Query, rng: Luck) -> Sequence[Row]:
     one = bool(asked(query, "SECURITY_CODE"))
     fields = "code name new_shares none " if one else "code name "
     tail = " -*1 price percent" if one else " before price percent"
-    return [_row(fields + _NUMBERS + tail, facts) for facts in _accounts(query, rng)]
+    return [row_of(fields + _NUMBERS + tail, facts) for facts in _accounts(query, rng)]
 
 
 REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {

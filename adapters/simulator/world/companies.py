@@ -126,11 +126,6 @@ class Statement:
     def is_annual(self) -> bool:
         return self.period.month == 12
 
-    def per_share(self, item: str) -> float:
-        """An item since the start of the year, or at the end, for one share."""
-        both = {**self.sheet, **self.total}
-        return round(both[item] / self.shares, 4)
-
 
 FLOWS: Final = (
     *("revenue", "cost", "surcharge", "selling", "administration", "research", "finance"),
@@ -537,8 +532,10 @@ def holder_number(world: World, key: str, period: date) -> int:
     return round(shares / each * (0.9 + 0.2 * world.luck("accounts", key, period)))
 
 
-def events(world: World, key: str, first: date, last: date) -> list[Event]:
-    """What happened in these days, the newest first: statements, payouts and great moves."""
+def events(world: World, key: str, first: date, last: date, *, move: float = 4.0) -> list[Event]:
+    """What happened in these days, the newest first: statements, payouts and moves of at least so
+    many percent.
+    """
     one, found = world.instrument(key), list[Event]()
     parts = statements(world, key)
     for part in parts:
@@ -558,7 +555,7 @@ def events(world: World, key: str, first: date, last: date) -> list[Event]:
             found.append(Event(payout.day, "分红派息", text))
     where = between(made.days, first, last)
     change = (made.close[where] / made.before[where] - 1) * 100
-    for place in np.flatnonzero(abs(change) >= 4).tolist():
+    for place in np.flatnonzero(abs(change) >= move).tolist():
         day, close = made.days[where][place], float(made.close[where][place])
         verb = "涨" if change[place] > 0 else "跌"
         text = f"{one.name}收{verb}{abs(change[place]):.2f}%,报{close:.{one.digits}f}"
