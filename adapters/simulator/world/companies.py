@@ -210,6 +210,7 @@ class Event(NamedTuple):
     day: date
     kind: str
     title: str
+    english: str
 
 
 def issued(one: Instrument) -> int:
@@ -545,21 +546,26 @@ def events(world: World, key: str, first: date, last: date, *, move: float = 4.0
             text = f"{one.name}:{part.period.year}年{quarter}净利润{profit / 1e8:.2f}亿元"
             rise = growth(profit, before.total["net_profit"]) if before else None
             text += f",同比{'增长' if rise >= 0 else '下降'}{abs(rise):.2f}%" if rise else ""
-            found.append(Event(part.published, "财务报告", text))
+            span = f"the year {part.period.year}" if part.is_annual else f"{part.period:%B %Y}"
+            english = f"{one.name}: net income up to {span} is {profit / 1e6:,.0f} million"
+            found.append(Event(part.published, "财务报告", text, english))
     made = world.history(key)
     for payout in made.payouts:
         if first <= payout.day <= last:
             bonus = f"送{payout.bonus * 10:g}股" if payout.bonus else ""
             cash = f"派{payout.cash * 10:.2f}元" if payout.cash else ""
             text = f"{one.name}:每10股{bonus}{cash},除权除息日{payout.day}"
-            found.append(Event(payout.day, "分红派息", text))
+            english = f"{one.name} goes ex-dividend: {payout.cash:g} per share"
+            found.append(Event(payout.day, "分红派息", text, english))
     where = between(made.days, first, last)
     change = (made.close[where] / made.before[where] - 1) * 100
     for place in np.flatnonzero(abs(change) >= move).tolist():
         day, close = made.days[where][place], float(made.close[where][place])
         verb = "涨" if change[place] > 0 else "跌"
         text = f"{one.name}收{verb}{abs(change[place]):.2f}%,报{close:.{one.digits}f}"
-        found.append(Event(day, "股价异动", text))
+        moved = "rises" if change[place] > 0 else "falls"
+        english = f"{one.name} {moved} {abs(change[place]):.2f}% to {close:.{one.digits}f}"
+        found.append(Event(day, "股价异动", text, english))
     return sorted(found, key=lambda event: (event.day, event.title), reverse=True)
 
 
