@@ -63,7 +63,13 @@ FUNCTIONS: frozenset[str] = frozenset({
     "stock_financial_benefit_new_ths", "stock_financial_cash_new_ths",
     "stock_financial_abstract_new_ths", "stock_zh_valuation_baidu", "stock_hk_valuation_baidu",
     "stock_individual_basic_info_xq", "stock_individual_basic_info_us_xq",
-    "stock_individual_basic_info_hk_xq", "stock_margin_detail_sse",
+    "stock_individual_basic_info_hk_xq", "stock_margin_detail_sse", "stock_dzjy_mrtj",
+    "stock_dzjy_hygtj", "stock_dzjy_hyyybtj", "stock_dzjy_yybph", "stock_hsgt_hold_stock_em",
+    "stock_hsgt_stock_statistics_em", "stock_hsgt_individual_em",
+    "stock_hsgt_individual_detail_em", "stock_hsgt_institution_statistics_em", "stock_ggcg_em",
+    "stock_gpzy_pledge_ratio_em", "stock_jgdy_tj_em", "stock_jgdy_detail_em",
+    "stock_comment_detail_zlkp_jgcyd_em", "stock_comment_detail_zhpj_lspf_em", "stock_sy_em",
+    "stock_sy_jz_em", "stock_sy_yq_em", "stock_sy_hy_em",
 })  # fmt: skip
 
 

@@ -66,11 +66,11 @@ def row_of(text: str, facts: Facts) -> Row:
     return {name: facts.get(fact) for name, fact in _fields(text)}
 
 
-def _at(day: date | None) -> str | None:
+def at_midnight(day: date | None) -> str | None:
     return f"{day} 00:00:00" if day else None
 
 
-def _ratio(part: float, whole: float) -> float | None:
+def ratio(part: float, whole: float) -> float | None:
     return round(part / whole * 100, 4) if whole else None
 
 
@@ -85,7 +85,7 @@ def _of_secucode(text: str) -> str:
     return f"{market.lower()}{code}" if market in ("SH", "SZ", "BJ", "HK") else f"us:{code}"
 
 
-def _company(world: World, key: str) -> Facts:
+def company(world: World, key: str) -> Facts:
     """What is known of a company whatever the day."""
     one = world.instrument(key)
     facts: Facts = {"key": key, "code": one.code, "name": one.name, "secucode": _secucode(key)}
@@ -104,15 +104,15 @@ def stated(world: World, key: str, part: Statement, *, is_single: bool = False) 
     at = parts.index(part)
     before = year_before(parts, part)
     last = parts[at - 1] if at else None
-    facts = _company(world, key) | dict(own) | dict(sheet)
+    facts = company(world, key) | dict(own) | dict(sheet)
     facts |= {f"q_{name}": value for name, value in part.quarter.items()}
     quarter, year = part.period.month // 3, part.period.year
     names = ("一季报", "中报", "三季报", "年报")
     facts |= {
-        "period": _at(part.period),
-        "published": _at(part.published),
+        "period": at_midnight(part.period),
+        "published": at_midnight(part.published),
         "year": str(year),
-        "start": _at(date(year, 1, 1)),
+        "start": at_midnight(date(year, 1, 1)),
         "report": names[quarter - 1],
         "report_name": f"{year}{names[quarter - 1]}",
         "date_type": ("003", "002", "004", "001")[quarter - 1],
@@ -123,14 +123,14 @@ def stated(world: World, key: str, part: Statement, *, is_single: bool = False) 
         "surplus_per_share": round(sheet["surplus"] / part.shares, 4),
         "retained_per_share": round(sheet["retained"] / part.shares, 4),
         "revenue_per_share": round(own["revenue"] / part.shares, 4),
-        "roe": _ratio(own["net_profit"], sheet["equity"]),
-        "roa": _ratio(own["net_profit"], sheet["assets"]),
-        "net_margin": _ratio(own["net_profit"], own["revenue"]),
+        "roe": ratio(own["net_profit"], sheet["equity"]),
+        "roa": ratio(own["net_profit"], sheet["assets"]),
+        "net_margin": ratio(own["net_profit"], own["revenue"]),
         "gross": own["revenue"] - own["cost"],
-        "gross_margin": _ratio(own["revenue"] - own["cost"], own["revenue"]),
+        "gross_margin": ratio(own["revenue"] - own["cost"], own["revenue"]),
         "operating_cost": own["revenue"] - own["operating_profit"],
-        "tax_rate": _ratio(own["tax"], own["profit"]),
-        "debt_ratio": _ratio(sheet["liabilities"], sheet["assets"]),
+        "tax_rate": ratio(own["tax"], own["profit"]),
+        "debt_ratio": ratio(sheet["liabilities"], sheet["assets"]),
         "equity_ratio": round(sheet["liabilities"] / sheet["equity"], 4),
         "multiplier": round(sheet["assets"] / sheet["equity"], 4),
         "turnover": round(own["revenue"] / sheet["assets"], 4),
@@ -142,12 +142,12 @@ def stated(world: World, key: str, part: Statement, *, is_single: bool = False) 
         ),
         "cash_by_debt": round(own["operating_cash"] / sheet["current_liabilities"], 4),
         "cash_by_sales": round(own["operating_cash"] / own["revenue"], 4),
-        "short_debt": _ratio(sheet["current_liabilities"], sheet["liabilities"]),
+        "short_debt": ratio(sheet["current_liabilities"], sheet["liabilities"]),
         "nonparent": 0,
         "equity_and_debt": sheet["assets"],
     }
     for name in ("operating", "investing", "financing"):
-        facts[f"{name}_part"] = _ratio(own[f"{name}_cash"], own["cash_change"])
+        facts[f"{name}_part"] = ratio(own[f"{name}_cash"], own["cash_change"])
     for name in ("revenue", "net_profit", "cash_change", "assets", "liabilities", "equity"):
         here = own if name in own else sheet
         if before:
@@ -173,7 +173,7 @@ def stated(world: World, key: str, part: Statement, *, is_single: bool = False) 
 # --- reports on all companies at the end of a quarter ---------------------------------------------
 
 
-def _keys(query: Query) -> Sequence[str]:
+def keys_of(query: Query) -> Sequence[str]:
     """The shares of the markets that the filter names, by default of Shanghai and Shenzhen."""
     found = re.search(r"TRADE_MARKET_CODE\s*(?:=|in)\s*\(?([^)]*)\)", query.get("filter", ""))
     every = [*(one.key for one in CHINA), *(BEIJING if found else ())]
@@ -184,7 +184,7 @@ def _keys(query: Query) -> Sequence[str]:
     return [key for key in every if number[key] in wanted]
 
 
-def _period(query: Query) -> date | None:
+def period_of(query: Query) -> date | None:
     for name in ("REPORT_DATE", "REPORTDATE", "END_DATE"):
         if text := asked(query, name):
             return date.fromisoformat(text[:10])
@@ -193,15 +193,15 @@ def _period(query: Query) -> date | None:
 
 def _quarterly(query: Query, rng: Luck) -> Iterator[Facts]:
     """The statements of a quarter, one company after another, or of a company."""
-    period = _period(query)
-    keys = _subject(query) or _keys(query)
+    period = period_of(query)
+    keys = subjects(query) or keys_of(query)
     for key in keys:
         for part in statements(rng.world, key)[::-1]:
             if period in (part.period, None):
                 yield stated(rng.world, key, part)
 
 
-def _subject(query: Query) -> tuple[str, ...]:
+def subjects(query: Query) -> tuple[str, ...]:
     """The company that a filter names."""
     if text := asked(query, "SECUCODE"):
         return (_of_secucode(text),)
@@ -230,8 +230,8 @@ def _paid(world: World, key: str, payout: Payout) -> Facts | None:
     words = (f"送{bonus:g}股" if bonus else "") + (f"派{cash:.2f}元(含税)" if cash else "")
     before = world.close(key, payout.day - timedelta(1))
     return stated(world, key, part) | {
-        "day": _at(payout.day),
-        "eve": _at(payout.day - timedelta(1)),
+        "day": at_midnight(payout.day),
+        "eve": at_midnight(payout.day - timedelta(1)),
         "cash": round(cash, 2),
         "bonus": round(bonus, 2) or None,
         "plan": f"10{words}",
@@ -246,8 +246,8 @@ def _paid(world: World, key: str, payout: Payout) -> Facts | None:
 
 def _payouts(query: Query, rng: Luck) -> Iterator[Facts]:
     """The payouts of a year, or of a company."""
-    period = _period(query)
-    for key in _subject(query) or _keys(query):
+    period = period_of(query)
+    for key in subjects(query) or keys_of(query):
         for payout in rng.world.history(key).payouts[::-1]:
             if period in (date(payout.day.year - 1, 12, 31), None):
                 facts = _paid(rng.world, key, payout)
@@ -271,7 +271,7 @@ def held(world: World, key: str, period: date) -> Iterator[Facts]:
     part = next((one for one in statements(world, key) if one.period == period), None)
     if part is None:
         return
-    price, own = world.close(key, period), _company(world, key)
+    price, own = world.close(key, period), company(world, key)
     days = world.days("CN")
     later = [day for day in days if day > part.published][:60]
     start = world.close(key, part.published)
@@ -296,8 +296,8 @@ def held(world: World, key: str, period: date) -> Iterator[Facts]:
                 "change_percent": growth(holder.shares, earlier) if holder.change else None,
                 "change_name": _change(holder),
                 "worth": round(holder.shares * price, 2),
-                "period": _at(period),
-                "published": _at(part.published),
+                "period": at_midnight(period),
+                "published": at_midnight(part.published),
                 "shares_kind": "A股",
             }
         )
@@ -305,9 +305,9 @@ def held(world: World, key: str, period: date) -> Iterator[Facts]:
 
 def _all_held(query: Query, rng: Luck) -> Iterator[Facts]:
     """The holders of all companies at the end of a quarter, of the kind and change asked for."""
-    period = _period(query)
+    period = period_of(query)
     kind, change = asked(query, "HOLDER_NEWTYPE"), asked(query, "HOLDNUM_CHANGE_NAME")
-    for key in _keys(query) if period else ():
+    for key in keys_of(query) if period else ():
         for facts in held(rng.world, key, period) if period else ():
             is_kind = kind in ("", "全部", facts["holder_kind"])
             if is_kind and change in ("", "全部", facts["change_name"]):
@@ -358,21 +358,21 @@ def _together(query: Query, rng: Luck) -> Iterator[Facts]:
 
 def _accounts(query: Query, rng: Luck) -> Iterator[Facts]:
     """How many accounts hold a company, by quarter; of all companies the last one."""
-    world, period = rng.world, _period(query)
-    for key in _subject(query) or _keys(query):
+    world, period = rng.world, period_of(query)
+    for key in subjects(query) or keys_of(query):
         parts = statements(world, key)
         bar = world.latest(key, 1)[-1]
-        wanted = parts[1:] if _subject(query) or period else parts[-1:]
+        wanted = parts[1:] if subjects(query) or period else parts[-1:]
         for part in reversed(wanted):
             if period not in (part.period, None):
                 continue
             before = parts[parts.index(part) - 1].period
             here, earlier = (holder_number(world, key, day) for day in (part.period, before))
             close, shares = world.close(key, part.period), part.shares
-            yield _company(world, key) | {
-                "period": _at(part.period),
-                "before": _at(before),
-                "published": _at(part.published),
+            yield company(world, key) | {
+                "period": at_midnight(part.period),
+                "before": at_midnight(before),
+                "published": at_midnight(part.published),
                 "move": growth(close, world.close(key, before)),
                 "mean_worth": round(close * shares / here, 2),
                 "mean_held": round(shares / here, 2),
@@ -393,7 +393,7 @@ def _accounts(query: Query, rng: Luck) -> Iterator[Facts]:
 def _profiles(query: Query, rng: Luck) -> Iterator[Facts]:
     """What a company is, and what its last year and its price say of it."""
     world = rng.world
-    for key in _subject(query):
+    for key in subjects(query):
         about, parts = profile(world, key), statements(world, key)
         last = next(one for one in reversed(parts) if one.is_annual)
         value = valuations(world, key, world.now - timedelta(30))[-1]
@@ -401,7 +401,7 @@ def _profiles(query: Query, rng: Luck) -> Iterator[Facts]:
         year = [p for p in made.payouts if p.day > world.now - timedelta(365)]
         paid = sum(payout.cash for payout in year)
         yield stated(world, key, last) | {
-            "listed": _at(about.listed),
+            "listed": at_midnight(about.listed),
             "founded": str(about.listed.replace(about.listed.year - 10)),
             "employees": about.employees,
             "sector": about.industry,
@@ -426,8 +426,8 @@ def _profiles(query: Query, rng: Luck) -> Iterator[Facts]:
             "ps": value.sales,
             "pcf": value.cash,
             "paid": round(paid, 4),
-            "paid_part": _ratio(paid * last.shares, last.total["net_profit"]),
-            "paid_rate": _ratio(paid, value.close),
+            "paid_part": ratio(paid * last.shares, last.total["net_profit"]),
+            "paid_rate": ratio(paid, value.close),
         }
 
 
@@ -444,7 +444,7 @@ _RANKED: Final = (
 def _compared(query: Query, rng: Luck) -> Iterator[Facts]:
     """A company and those of its industry: growth, returns and multiples, with their ranks."""
     world = rng.world
-    for key in _subject(query):
+    for key in subjects(query):
         found, others = list[Facts](), [LISTED[k].key for k in LISTED if k.startswith("hk0")]
         same = others if key.startswith("hk") else peers(world, key)
         for peer in dict.fromkeys([*same, key]):
@@ -466,7 +466,7 @@ def _compared(query: Query, rng: Luck) -> Iterator[Facts]:
             found.sort(key=lambda facts, name=name: -float(str(facts[name])))  # type: ignore[misc]
             for rank, facts in enumerate(found, 1):
                 facts[f"{name}_rank"] = rank
-        first = _company(world, key)
+        first = company(world, key)
         only = asked(query, r"CORRE_SECUCODE")
         for facts in found:
             if only in ("", facts["secucode"]):
@@ -478,22 +478,22 @@ def _calendar(query: Query, rng: Luck) -> Iterator[Facts]:
     day = date.fromisoformat(asked(query, "TRADE_DATE"))
     for one in CHINA:
         for event in events(rng.world, one.key, day, day, move=0):
-            yield _company(rng.world, one.key) | {
+            yield company(rng.world, one.key) | {
                 "event": event.kind,
                 "title": event.title,
-                "day": _at(event.day),
+                "day": at_midnight(event.day),
             }
 
 
 def _capital(query: Query, rng: Luck) -> Iterator[Facts]:
     """The shares of a company since it was listed."""
-    for key in _subject(query):
-        facts = _company(rng.world, key)
+    for key in subjects(query):
+        facts = company(rng.world, key)
         limited = issued(rng.world.instrument(key)) - round(
             issued(rng.world.instrument(key)) * FREE
         )
         yield facts | {
-            "day": _at(profile(rng.world, key).listed),
+            "day": at_midnight(profile(rng.world, key).listed),
             "limited": limited,
             "reason": "发行上市",
         }
@@ -528,7 +528,7 @@ def _items(query: Query, rng: Luck) -> Iterator[Facts]:
     name, text = query.get("reportName", ""), query.get("filter", "")
     items = next(value for word, value in _ITEMS.items() if word in name)
     is_listing = "ITEM_NAME" not in query.get("columns", "")
-    for key in _subject(query):
+    for key in subjects(query):
         for facts in _quarterly({"filter": f'(SECUCODE="{_secucode(key)}")'}, rng):
             day = str(facts["period"])[:10]
             year, month = int(day[:4]), int(day[5:7])
@@ -550,9 +550,9 @@ def _items(query: Query, rng: Luck) -> Iterator[Facts]:
 def _listing(query: Query, rng: Luck) -> Iterator[Facts]:
     """Which statements there are of a company of Hong Kong."""
     names = "REPORT_DATE=period CURRENCY=currency FISCAL_YEAR=year REPORT_TYPE=report"
-    for key in _subject(query):
+    for key in subjects(query):
         found = [row_of(names, facts) for facts in _quarterly(query, rng)]
-        yield _company(rng.world, key) | {"list": found}
+        yield company(rng.world, key) | {"list": found}
 
 
 def _yearly(query: Query, rng: Luck) -> Iterator[Facts]:
@@ -566,7 +566,7 @@ def _yearly(query: Query, rng: Luck) -> Iterator[Facts]:
 
 # --- the tables of reports -----------------------------------------------------------------------
 
-_HEAD = "SECUCODE=secucode SECURITY_CODE=code SECURITY_NAME_ABBR=name"
+HEAD = "SECUCODE=secucode SECURITY_CODE=code SECURITY_NAME_ABBR=name"
 SHEETS: Final = {
     "BALANCE": "MONETARYFUNDS=cash ACCOUNTS_RECE=receivables INVENTORY=inventories "
     "TOTAL_CURRENT_ASSETS=current_assets FIXED_ASSET=fixed_assets TOTAL_ASSETS=assets "
@@ -586,13 +586,13 @@ SHEETS: Final = {
 """The fields of a company's statements in China."""
 
 SHEET_HEAD = (
-    f"{_HEAD} ORG_CODE=org REPORT_DATE=period REPORT_TYPE=report REPORT_DATE_NAME=report_name "
+    f"{HEAD} ORG_CODE=org REPORT_DATE=period REPORT_TYPE=report REPORT_DATE_NAME=report_name "
     "SECURITY_TYPE_CODE=kind NOTICE_DATE=published UPDATE_DATE=published CURRENCY=currency"
 )
 _HOLDER_MEANS = " ".join(f"mean_{n} most_{n} least_{n}" for n in (10, 30, 60))
 _AFTER = "D10_ADJCHRATE=after_10 D30_ADJCHRATE=after_30 D60_ADJCHRATE=after_60"
 _HELD = (
-    f"{_HEAD} END_DATE=period HOLDER_NAME=holder HOLDER_TYPE=holder_kind HOLD_NUM=held "
+    f"{HEAD} END_DATE=period HOLDER_NAME=holder HOLDER_TYPE=holder_kind HOLD_NUM=held "
     "HOLDNUM_CHANGE_NAME=change_name HOLDER_MARKET_CAP=worth HOLD_RATIO=percent "
     "HOLDER_TYPE_ORG=holder_kind HOLDER_NEWTYPE=holder_kind HOLDER_RANK=rank RANK=rank "
     "FREE_HOLDNUM_RATIO=free_percent XZCHANGE=change HOLD_NUM_CHANGE=change "
@@ -644,12 +644,12 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
     ),
     "RPT_PUBLIC_BS_APPOIN": (
         _appointments,
-        f"{_HEAD} FIRST_APPOINT_DATE=first FIRST_CHANGE_DATE=none SECOND_CHANGE_DATE=none "
+        f"{HEAD} FIRST_APPOINT_DATE=first FIRST_CHANGE_DATE=none SECOND_CHANGE_DATE=none "
         "THIRD_CHANGE_DATE=none ACTUAL_PUBLISH_DATE=actual REPORT_DATE=period",
     ),
     "RPT_F10_FINANCE_MAINFINADATA": (
         _quarterly,
-        f"{_HEAD} REPORT_DATE=period REPORT_TYPE=report REPORT_DATE_NAME=report_name EPSJB=eps "
+        f"{HEAD} REPORT_DATE=period REPORT_TYPE=report REPORT_DATE_NAME=report_name EPSJB=eps "
         "EPSKCJB=eps EPSXS=eps BPS=bps MGZBGJ=surplus_per_share MGWFPLR=retained_per_share "
         "MGJYXJJE=cps TOTALOPERATEREVE=revenue MLR=gross PARENTNETPROFIT=net_profit "
         "KCFJCXSYJLR=net_profit TOTALOPERATEREVETZ=revenue_yoy PARENTNETPROFITTZ=net_profit_yoy "
@@ -723,7 +723,7 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
     ),
     "RPT_PCF10_INDUSTRY_MARKET": (
         _compared,
-        f"{_HEAD} {_PEER} TOTAL_CAP=value FREECAP=free_value TOTAL_OPERATEINCOME=revenue "
+        f"{HEAD} {_PEER} TOTAL_CAP=value FREECAP=free_value TOTAL_OPERATEINCOME=revenue "
         "NETPROFIT=net_profit REPORT_TYPE=report TOTAL_CAP_RANK=value_rank "
         "FREECAP_RANK=free_value_rank TOTAL_OPERATEINCOME_RANK=revenue_rank "
         "NETPROFIT_RANK=net_profit_rank",
@@ -749,7 +749,7 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
     ),
     "RPT_HKF10_INFO_SECURITYINFO": (
         _profiles,
-        f"{_HEAD} SECURITY_TYPE=stock_kind LISTING_DATE=listed ISIN_CODE=isin BOARD=board "
+        f"{HEAD} SECURITY_TYPE=stock_kind LISTING_DATE=listed ISIN_CODE=isin BOARD=board "
         "TRADE_UNIT=lot TRADE_MARKET=exchange GANGGUTONGBIAODISHEN=yes GANGGUTONGBIAODIHU=yes "
         "PAR_VALUE=none ISSUE_PRICE=issue_price ISSUE_NUM=shares YEAR_SETTLE_DAY=settle",
     ),
@@ -767,7 +767,7 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
     ),
     "RPT_CUSTOM_HKF10_FN_MAININDICATORMAX": (
         _profiles,
-        f"{_HEAD} REPORT_DATE=period BASIC_EPS=eps PER_NETCASH_OPERATE=cps BPS=bps "
+        f"{HEAD} REPORT_DATE=period BASIC_EPS=eps PER_NETCASH_OPERATE=cps BPS=bps "
         "COMMON_ACS=shares PER_SHARES=lot ISSUED_COMMON_SHARES=shares HK_COMMON_SHARES=shares "
         "TOTAL_MARKET_CAP=value HKSK_MARKET_CAP=value OPERATE_INCOME=revenue "
         "OPERATE_INCOME_QOQ=revenue_qoq HOLDER_PROFIT=net_profit HOLDER_PROFIT_QOQ=net_profit_qoq "
@@ -785,11 +785,11 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
         "SECURITY_CODE=code UPDATE_DATE=published REPORT_TYPE=way EX_DIVIDEND_DATE=day "
         "DIVIDEND_DATE=day_of_pay TRANSFER_END_DATE=closed YEAR=year PLAN_EXPLAIN=in_words",
     ),
-    "RPT_CUSTOM_HKSK_APPFN_CASHFLOW_SUMMARY": (_listing, f"{_HEAD} REPORT_LIST=list"),
+    "RPT_CUSTOM_HKSK_APPFN_CASHFLOW_SUMMARY": (_listing, f"{HEAD} REPORT_LIST=list"),
     **{
         f"RPT_HKF10_FN_{name}_PC": (
             _items,
-            f"{_HEAD} ORG_CODE=org REPORT_DATE=period DATE_TYPE_CODE=date_type FISCAL_YEAR=settle "
+            f"{HEAD} ORG_CODE=org REPORT_DATE=period DATE_TYPE_CODE=date_type FISCAL_YEAR=settle "
             f"{'' if name == 'BALANCE' else 'START_DATE=start '}STD_ITEM_CODE=item "
             f"STD_ITEM_NAME=label AMOUNT=amount"
             f"{' STD_REPORT_DATE=period' if name == 'BALANCE' else ''}",
@@ -800,13 +800,13 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
         ("RPT_USF10_FN_BALANCE", "RPT_USF10_FN_INCOME", "RPT_USSK_FN_CASHFLOW"),
         (
             _items,
-            f"{_HEAD} REPORT_DATE=period REPORT_TYPE=report_type REPORT=report STD_ITEM_CODE=item "
+            f"{HEAD} REPORT_DATE=period REPORT_TYPE=report_type REPORT=report STD_ITEM_CODE=item "
             "AMOUNT=amount ITEM_NAME=label",
         ),
     ),
     "RPT_HKF10_FN_MAININDICATOR": (
         _yearly,
-        f"{_HEAD} ORG_CODE=org REPORT_DATE=period DATE_TYPE_CODE=date_type PER_NETCASH_OPERATE=cps "
+        f"{HEAD} ORG_CODE=org REPORT_DATE=period DATE_TYPE_CODE=date_type PER_NETCASH_OPERATE=cps "
         "PER_OI=revenue_per_share BPS=bps BASIC_EPS=eps DILUTED_EPS=eps OPERATE_INCOME=revenue "
         "OPERATE_INCOME_YOY=revenue_yoy GROSS_PROFIT=gross GROSS_PROFIT_YOY=gross_yoy "
         "HOLDER_PROFIT=net_profit HOLDER_PROFIT_YOY=net_profit_yoy GROSS_PROFIT_RATIO=gross_margin "
@@ -818,7 +818,7 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
     ),
     "RPT_USF10_FN_GMAININDICATOR": (
         _yearly,
-        f"{_HEAD} ORG_CODE=org SECURITY_INNER_CODE=org ACCOUNTING_STANDARDS=none "
+        f"{HEAD} ORG_CODE=org SECURITY_INNER_CODE=org ACCOUNTING_STANDARDS=none "
         "NOTICE_DATE=published START_DATE=start REPORT_DATE=period FINANCIAL_DATE=period "
         "STD_REPORT_DATE=period CURRENCY=currency DATE_TYPE=report DATE_TYPE_CODE=date_type "
         "REPORT_TYPE=report REPORT_DATA_TYPE=none ORGTYPE=none OPERATE_INCOME=revenue "
@@ -835,7 +835,7 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
 }  # fmt: skip
 
 
-def _table(make: Made, fields: str) -> Callable[[Query, Luck], Sequence[Row]]:
+def table(make: Made, fields: str) -> Callable[[Query, Luck], Sequence[Row]]:
     return lambda query, rng: [row_of(fields, facts) for facts in make(query, rng)]
 
 
@@ -848,6 +848,6 @@ def _account_history(query: Query, rng: Luck) -> Sequence[Row]:
 
 
 REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
-    **{name: _table(make, fields) for name, (make, fields) in _TABLES.items()},
+    **{name: table(make, fields) for name, (make, fields) in _TABLES.items()},
     "RPT_HOLDERNUM_DET": _account_history,
 }

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
 from adapters.simulator.akshare_companies import REPORTS as COMPANY_REPORTS
+from adapters.simulator.akshare_company_trades import TRADES, link_page
 from adapters.simulator.shapes import (
     GROUPED,
     HISTORY,
@@ -288,6 +289,7 @@ _REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
     "RPTA_WEB_KZZ_LS": _convertible,
     "RPTA_WEB_TREASURYYIELD": _treasury,
     **COMPANY_REPORTS,
+    **TRADES,
 }
 
 
@@ -311,6 +313,7 @@ EASTMONEY: Mapping[tuple[str, str], Payload] = {
     ("push2.eastmoney.com", "/api/qt/kamtbs.rtmin/get"): _connect,
     ("push2.eastmoney.com", "/api/qt/stock/get"): _stock,
     ("push2ex.eastmoney.com", "/getTopicZTPool"): _limit_up,
+    ("data.eastmoney.com", "/hsgtcg/list.html"): link_page,
     ("datacenter.eastmoney.com", "/api/data/get"): _report,
     ("datacenter.eastmoney.com", "/securities/api/data/get"): _report,
     ("datacenter.eastmoney.com", "/securities/api/data/v1/get"): _report,

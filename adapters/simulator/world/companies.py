@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.simulator.world.calendar import between
+from adapters.simulator.world.calendar import FIRST, between
 from adapters.simulator.world.instruments import CHINA, INDUSTRIES, Instrument
 from adapters.simulator.world.world import LAST, Floats, World
 
@@ -348,14 +348,12 @@ def statements(world: World, key: str) -> tuple[Statement, ...]:
     flows["borrowed"] = flows["financing_cash"] - flows["raised"] + flows["dividends"]
 
     totals = {name: _since_january(values) for name, values in flows.items()}
-    found = list[Statement]()
-    for at in range(1, number + 1):
-        quarter, total, ending = (
-            {name: int(items[name][at]) for name in names}
-            for items, names in ((flows, FLOWS), (totals, FLOWS), (sheet, SHEET))
-        )
-        found.append(Statement(ends[at], days[at - 1], quarter, total, ending, shares))
-    return tuple(found)
+    quarters, years, sheets = (
+        [dict(zip(names, row, strict=True)) for row in np.array([of[n] for n in names]).T.tolist()]
+        for of, names in ((flows, FLOWS), (totals, FLOWS), (sheet, SHEET))
+    )
+    rows = list(zip(ends, [world.now, *days], quarters, years, sheets, strict=False))
+    return tuple(Statement(*row, shares) for row in rows[1:])
 
 
 def _smoothed(close: Floats, stops: Sequence[int]) -> Floats:
@@ -438,33 +436,89 @@ def flows(world: World, key: str, number: int = 120) -> list[Flow]:
     return found
 
 
+def _wave(world: World, days: Sequence[date], *names: object) -> Floats:
+    """A number from 0 to 1 for each day, which moves slowly from month to month."""
+    months = world.draws(12 * (LAST.year - FIRST.year + 1) + 2, *names)
+    places = [12 * (day.year - FIRST.year) + day.month - 1 + (day.day - 1) / 31 for day in days]
+    found: Floats = np.interp(places, np.arange(len(months)), months)
+    return found
+
+
 def margins(world: World, key: str, first: date, last: date) -> list[Margin]:
     """The margin balances of the days of a range; each follows from the one before."""
     made, shares = world.history(key), issued(world.instrument(key))
     where = between(made.days, first, last)
     start = max(where.start - 1, 0)
     days = made.days[start : where.stop]
-    level = (0.008 + 0.015 * world.luck("margin", key)) * FREE * shares
-    owed = world.series(f"margin of {key}", days, 1.0, 0.01)
-    lent = world.series(f"lending of {key}", days, 1.0, 0.03)
-    bought = world.series(f"buying of {key}", days, 0.06, 0.05)
     mean = _smoothed(made.close, [start + at + 1 for at in range(len(days))])
+    level = (0.008 + 0.015 * world.luck("margin", key)) * FREE * shares
+    worth = level * mean * (0.7 + 0.6 * _wave(world, days, "margin", key))
+    owed = np.rint(worth).astype(np.int64).tolist()
+    lent = np.rint(0.01 * level * (0.5 + _wave(world, days, "lent", key))).astype(np.int64).tolist()
+    traded = (0.03 + 0.06 * world.draws(len(made.days), "bought", key)[start : where.stop]).tolist()
     found = list[Margin]()
     for at in range(1, len(days)):
-        debt, before = (round(level * float(mean[n]) * owed[n]) for n in (at, at - 1))
-        more = round(debt * abs(bought[at])) + max(debt - before, 0)
-        held, earlier = (round(level * 0.01 * abs(lent[n])) for n in (at, at - 1))
-        sold = held // 12 + max(held - earlier, 0)
-        found.append(
-            Margin(days[at], debt, more, more - debt + before, held, sold, sold - held + earlier)
-        )
+        more, sold = max(owed[at] - owed[at - 1], 0), max(lent[at] - lent[at - 1], 0)
+        more, sold = more + round(owed[at] * traded[at]), sold + lent[at] // 12
+        repaid, returned = more - owed[at] + owed[at - 1], sold - lent[at] + lent[at - 1]
+        found.append(Margin(days[at], owed[at], more, repaid, lent[at], sold, returned))
+    return found
+
+
+def northbound(world: World, key: str, days: Sequence[date]) -> list[int]:
+    """The shares that are held through the links from Hong Kong, by day."""
+    shares = issued(world.instrument(key))
+    part = 0.01 + 0.08 * world.luck("northbound", key)
+    held = shares * part * (0.7 + 0.6 * _wave(world, days, "northbound", key))
+    found: list[int] = np.rint(held).astype(np.int64).tolist()
+    return found
+
+
+DEPARTMENTS: Final = (
+    *("机构专用", "中信证券股份有限公司总部", "国泰君安证券股份有限公司总部"),
+    *("华泰证券股份有限公司总部", "招商证券股份有限公司深圳分公司", "中国银河证券股份有限公司总部"),
+    *("海通证券股份有限公司上海分公司", "广发证券股份有限公司广州分公司", "中金公司上海分公司"),
+)
+"""Departments of brokers, through which blocks are traded."""
+
+
+class Block(NamedTuple):
+    """A trade of a block of shares away from the order book."""
+
+    day: date
+    key: str
+    price: float
+    close: float
+    volume: int
+    buyer: str
+    seller: str
+
+    @property
+    def amount(self) -> float:
+        return round(self.price * self.volume, 2)
+
+
+def blocks(world: World, day: date) -> list[Block]:
+    """The block trades of a day of trading: six shares, one or two trades of each."""
+    order = np.argsort(world.draws(len(CHINA), "blocks", day))[:6].tolist()
+    found = list[Block]()
+    for place in order:
+        one = CHINA[place]
+        close = world.close(one.key, day)
+        lucks = world.draws(5, "block", day, one.key).tolist()
+        for number in range(1 + (lucks[0] < 0.4)):
+            price = round(close * (0.9 + 0.12 * lucks[1]), 2)
+            volume = round(one.shares * 2e-5 * (1 + 4 * lucks[2 + number])) // 100 * 100 + 100
+            buyer = int(lucks[3] * len(DEPARTMENTS))
+            seller = int(lucks[4] * len(DEPARTMENTS))
+            names = (DEPARTMENTS[buyer], DEPARTMENTS[seller])
+            found.append(Block(day, one.key, price, close, volume, *names))
     return found
 
 
 # --- holders and events --------------------------------------------------------------------------
 
 _HOLDERS: Final = (
-    ("香港中央结算有限公司", "其它"),
     ("中央汇金资产管理有限责任公司", "其它"),
     ("中国证券金融股份有限公司", "其它"),
     ("全国社保基金一零三组合", "社保"),
