@@ -70,6 +70,9 @@ FUNCTIONS: frozenset[str] = frozenset({
     "stock_gpzy_pledge_ratio_em", "stock_jgdy_tj_em", "stock_jgdy_detail_em",
     "stock_comment_detail_zlkp_jgcyd_em", "stock_comment_detail_zhpj_lspf_em", "stock_sy_em",
     "stock_sy_jz_em", "stock_sy_yq_em", "stock_sy_hy_em",
+    "stock_margin_detail_szse", "stock_margin_underlying_info_szse", "stock_dividend_cninfo",
+    "stock_profile_cninfo", "stock_hold_num_cninfo", "stock_hold_control_cninfo",
+    "stock_hold_change_cninfo", "stock_industry_pe_ratio_cninfo",
 })  # fmt: skip
 
 

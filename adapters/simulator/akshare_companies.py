@@ -244,7 +244,7 @@ def _paid(world: World, key: str, payout: Payout) -> Facts | None:
     }
 
 
-def _payouts(query: Query, rng: Luck) -> Iterator[Facts]:
+def payouts_of(query: Query, rng: Luck) -> Iterator[Facts]:
     """The payouts of a year, or of a company."""
     period = period_of(query)
     for key in subjects(query) or keys_of(query):
@@ -356,7 +356,7 @@ def _together(query: Query, rng: Luck) -> Iterator[Facts]:
                 }
 
 
-def _accounts(query: Query, rng: Luck) -> Iterator[Facts]:
+def accounts(query: Query, rng: Luck) -> Iterator[Facts]:
     """How many accounts hold a company, by quarter; of all companies the last one."""
     world, period = rng.world, period_of(query)
     for key in subjects(query) or keys_of(query):
@@ -376,6 +376,8 @@ def _accounts(query: Query, rng: Luck) -> Iterator[Facts]:
                 "move": growth(close, world.close(key, before)),
                 "mean_worth": round(close * shares / here, 2),
                 "mean_held": round(shares / here, 2),
+                "mean_held_before": round(shares / earlier, 2),
+                "mean_held_percent": growth(earlier, here),
                 "worth": round(close * shares, 2),
                 "number": here,
                 "number_before": earlier,
@@ -390,7 +392,7 @@ def _accounts(query: Query, rng: Luck) -> Iterator[Facts]:
 # --- one company: profile, peers, events ---------------------------------------------------------
 
 
-def _profiles(query: Query, rng: Luck) -> Iterator[Facts]:
+def profiles(query: Query, rng: Luck) -> Iterator[Facts]:
     """What a company is, and what its last year and its price say of it."""
     world = rng.world
     for key in subjects(query):
@@ -448,7 +450,7 @@ def _compared(query: Query, rng: Luck) -> Iterator[Facts]:
         found, others = list[Facts](), [LISTED[k].key for k in LISTED if k.startswith("hk0")]
         same = others if key.startswith("hk") else peers(world, key)
         for peer in dict.fromkeys([*same, key]):
-            facts = next(_profiles({"filter": f'(SECUCODE="{_secucode(peer)}")'}, rng))
+            facts = next(profiles({"filter": f'(SECUCODE="{_secucode(peer)}")'}, rng))
             years = _years(statements(world, peer), 4)
             own = {f"peer_{name}": facts[name] for name in ("code", "name", "secucode")}
             for name in ("revenue", "net_profit"):
@@ -485,9 +487,9 @@ def _calendar(query: Query, rng: Luck) -> Iterator[Facts]:
             }
 
 
-def _capital(query: Query, rng: Luck) -> Iterator[Facts]:
+def capital(query: Query, rng: Luck) -> Iterator[Facts]:
     """The shares of a company since it was listed."""
-    for key in subjects(query):
+    for key in subjects(query) or keys_of(query):
         facts = company(rng.world, key)
         limited = issued(rng.world.instrument(key)) - round(
             issued(rng.world.instrument(key)) * FREE
@@ -495,6 +497,7 @@ def _capital(query: Query, rng: Luck) -> Iterator[Facts]:
         yield facts | {
             "day": at_midnight(profile(rng.world, key).listed),
             "limited": limited,
+            "free_part": FREE * 100,
             "reason": "发行上市",
         }
 
@@ -665,7 +668,7 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
         for name, fields in SHEETS.items()
     },
     "RPT_F10_EH_EQUITY": (
-        _capital,
+        capital,
         "SECUCODE=secucode SECURITY_CODE=code END_DATE=day TOTAL_SHARES=shares "
         "LIMITED_A_SHARES=limited LIMITED_OTHARS=limited LIMITED_DOMESTIC_NOSTATE=limited "
         "LIMITED_DOMESTIC_NATURAL=none FREE_SHARES=free_shares LISTED_A_SHARES=free_shares "
@@ -676,7 +679,7 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
         "SECURITY_CODE=code SECUCODE=secucode SECURITY_NAME_ABBR=name EVENT_TYPE=event "
         "EVENT_CONTENT=title TRADE_DATE=day",
     ),
-    "RPT_HOLDERNUMLATEST": (_accounts, f"code name {_NUMBERS} before price percent"),
+    "RPT_HOLDERNUMLATEST": (accounts, f"code name {_NUMBERS} before price percent"),
     "RPT_COOPFREEHOLDERS_ANALYSIS": (
         _by_holder, f"-*2 holder holder_kind -*1 number {_HOLDER_MEANS} names"
     ),
@@ -748,25 +751,25 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
         "GROSS_PROFIT=net_profit GROSS_PROFIT_RANK=net_profit_rank",
     ),
     "RPT_HKF10_INFO_SECURITYINFO": (
-        _profiles,
+        profiles,
         f"{HEAD} SECURITY_TYPE=stock_kind LISTING_DATE=listed ISIN_CODE=isin BOARD=board "
         "TRADE_UNIT=lot TRADE_MARKET=exchange GANGGUTONGBIAODISHEN=yes GANGGUTONGBIAODIHU=yes "
         "PAR_VALUE=none ISSUE_PRICE=issue_price ISSUE_NUM=shares YEAR_SETTLE_DAY=settle",
     ),
     "RPT_HKF10_INFO_ORGPROFILE": (
-        _profiles,
+        profiles,
         "SECUCODE=secucode SECURITY_CODE=code ORG_NAME=name ORG_EN_ABBR=english "
         "BELONG_INDUSTRY=sector FOUND_DATE=founded CHAIRMAN=none SECRETARY=none ACCOUNT_FIRM=none "
         "REG_ADDRESS=text ADDRESS=text YEAR_SETTLE_DAY=settle EMP_NUM=employees ORG_TEL=no_fax "
         "ORG_FAX=no_fax ORG_EMAIL=no_fax ORG_WEB=no_fax ORG_PROFILE=profile REG_PLACE=place",
     ),
     "RPT_USF10_INFO_ORGPROFILE": (
-        _profiles,
+        profiles,
         "SECUCODE=secucode SECURITY_CODE=code ORG_CODE=org ORG_NAME=name BELONG_INDUSTRY=sector "
         "FOUND_DATE=founded EMP_NUM=employees ORG_PROFILE=profile",
     ),
     "RPT_CUSTOM_HKF10_FN_MAININDICATORMAX": (
-        _profiles,
+        profiles,
         f"{HEAD} REPORT_DATE=period BASIC_EPS=eps PER_NETCASH_OPERATE=cps BPS=bps "
         "COMMON_ACS=shares PER_SHARES=lot ISSUED_COMMON_SHARES=shares HK_COMMON_SHARES=shares "
         "TOTAL_MARKET_CAP=value HKSK_MARKET_CAP=value OPERATE_INCOME=revenue "
@@ -775,13 +778,13 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
         "DIVI_RATIO=paid_part DIVIDEND_RATE=paid_rate",
     ),
     "RPT_SHAREBONUS_DET": (
-        _payouts,
+        payouts_of,
         "secucode name -*2 code bonus bonus none cash published eve day period progress plan "
         "published -*3 eps bps surplus_per_share retained_per_share net_profit_yoy shares "
         "published rate -*3",
     ),
     "RPT_HKF10_MAIN_DIVBASIC": (
-        _payouts,
+        payouts_of,
         "SECURITY_CODE=code UPDATE_DATE=published REPORT_TYPE=way EX_DIVIDEND_DATE=day "
         "DIVIDEND_DATE=day_of_pay TRANSFER_END_DATE=closed YEAR=year PLAN_EXPLAIN=in_words",
     ),
@@ -844,7 +847,7 @@ def _account_history(query: Query, rng: Luck) -> Sequence[Row]:
     one = bool(asked(query, "SECURITY_CODE"))
     fields = "code name new_shares none " if one else "code name "
     tail = " -*1 price percent" if one else " before price percent"
-    return [row_of(fields + _NUMBERS + tail, facts) for facts in _accounts(query, rng)]
+    return [row_of(fields + _NUMBERS + tail, facts) for facts in accounts(query, rng)]
 
 
 REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {

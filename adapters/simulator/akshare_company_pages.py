@@ -4,11 +4,25 @@ figures of 10jqka, Baidu, Xueqiu, CNINFO and the exchanges.
 
 import json
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
+from statistics import median
 from typing import Final
 
-from adapters.simulator.akshare_companies import SHEET_HEAD, SHEETS, held, row_of, stated
+from adapters.simulator.akshare_companies import (
+    SHEET_HEAD,
+    SHEETS,
+    Facts,
+    Made,
+    accounts,
+    capital,
+    held,
+    payouts_of,
+    profiles,
+    row_of,
+    stated,
+)
 from adapters.simulator.shapes import (
     Luck,
     Payload,
@@ -16,14 +30,17 @@ from adapters.simulator.shapes import (
     Reply,
     Row,
     as_json,
+    as_xlsx,
     key_of,
     read_day,
 )
 from adapters.simulator.world.companies import (
     Event,
+    Valuation,
     events,
     flows,
     growth,
+    industry_of,
     margins,
     profile,
     statements,
@@ -344,6 +361,97 @@ def margin_detail(query: Query, rng: Luck) -> Reply:
     return as_json({"result": rows, "pageHelp": {"total": len(rows), "pageCount": 1}})
 
 
+def _szse_margin(query: Query, rng: Luck) -> Reply:
+    """Margin trading of the shares of Shenzhen on one day as an Excel file, or which of them may be
+    traded so (1834_xxpl).
+    """
+    day, rows = read_day(query.get("txtDate")) or rng.world.now, list[list[str | float]]()
+    head = ["证券代码", "证券简称", "融资买入额(元)", "融资余额(元)", "融券卖出量(股/份)"]
+    head += ["融券余量(股/份)", "融券余额(元)", "融资融券余额(元)"]
+    if query.get("CATALOGID") == "1834_xxpl":
+        head = ["证券代码", "证券简称", "融资标的", "融券标的", "当日可融资", "当日可融券"]
+        head += ["融券卖出价格限制", "涨跌幅限制"]
+    for one in CHINA:
+        if one.key.startswith("sz") and query.get("CATALOGID") == "1834_xxpl":
+            limit = f"{(one.limit or 0.1) * 100:.0f}%"
+            rows.append([one.code, one.name, "Y", "Y", "Y", "Y", "Y", limit])
+        elif one.key.startswith("sz"):
+            for each in margins(rng.world, one.key, day, day):
+                worth = round(each.lent * rng.world.close(one.key, day))
+                figures = (each.bought, each.owed, each.sold, each.lent, worth, each.owed + worth)
+                rows.append([one.code, one.name, *(f"{figure:,}" for figure in figures)])
+    return as_xlsx([head, *rows])
+
+
+def _controllers(query: Query, rng: Luck) -> Iterator[Facts]:
+    """Who controls each company: its first holder."""
+    for one in CHINA:
+        part = statements(rng.world, one.key)[-1]
+        first = next(iter(held(rng.world, one.key, part.period)))
+        holding = round(int(str(first["held"])) / 1e4, 2)
+        yield first | {"holding": holding, "control": "单独控制"}
+
+
+def _industry_multiples(query: Query, rng: Luck) -> Iterator[Facts]:
+    """Multiples of the year's earnings by industry, on one day."""
+    day = read_day(query.get("tdate")) or rng.world.now
+    groups = defaultdict[str, list[Valuation]](list)
+    for one in CHINA:
+        last = valuations(rng.world, one.key, day - timedelta(12), day)[-1:]
+        groups[industry_of(rng.world, one)] += last
+    for number, (name, found) in enumerate(groups.items()):
+        ratios, worth = [each.earnings_of_year for each in found], sum(e.value for e in found)
+        net = sum(each.value / each.earnings_of_year for each in found)
+        yield {"level": 2, "mean": round(sum(ratios) / len(ratios), 2), "industry": name} | {
+            "median": round(median(ratios), 2),
+            "weighted": round(worth / net, 2),
+            "net": round(net / 1e8, 2),
+            "code": f"C{number:02}",
+            "kind": "证监会行业分类",
+            "worth": round(worth / 1e8, 2),
+            "number": len(found),
+            "day": str(day),
+        }
+
+
+def _records(make: Made, fields: str) -> Payload:
+    """Make the payload of one of CNINFO's tables, of a company or of all."""
+
+    def answer(query: Query, rng: Luck) -> Reply:
+        code, day = query.get("scode", ""), read_day(query.get("rdate"))
+        text = f'(SECURITY_CODE="{code}")' if code else ""
+        text += f"(END_DATE='{day}')" if day else ""
+        rows = [row_of(fields, facts) for facts in make({**query, "filter": text}, rng)]
+        return as_json({"resultcode": 200, "count": len(rows), "records": rows})
+
+    return answer
+
+
+_CNINFO: Final[Mapping[str, tuple[Made, str]]] = {
+    "1139": (
+        payouts_of,
+        "F006D=published F044V=way F011N=none F010N=bonus F012N=cash F018D=eve F020D=day F023D=day "
+        "F025D=none F007V=plan F001V=report_name",
+    ),
+    "1133": (
+        profiles,
+        "name english -*1 code name -*5 market sector -*1 shares founded listed -*4 text text -*1 "
+        "sector sector profile -*4",
+    ),
+    "1034": (
+        accounts,
+        "mean_held number_percent number_before number name code mean_held_percent period "
+        "mean_held_before",
+    ),
+    "1033": (_controllers, "percent holding name holder holder control code period"),
+    "1029": (capital, "free_shares shares market name day reason code day limited free_part"),
+    "1087": (
+        _industry_multiples,
+        "level mean median weighted net industry code kind worth number day number",
+    ),
+}
+"""CNINFO's tables by number."""
+
 _EMWEB = "emweb.securities.eastmoney.com"
 _ANALYSIS = "/PC_HSF10/NewFinanceAnalysis"
 _RESEARCH = "/PC_HSF10/ShareholderResearch"
@@ -373,6 +481,11 @@ COMPANY_PAGES: Mapping[tuple[str, str], Payload] = {
     },
     ("basic.10jqka.com.cn", "/new/*/finance.html"): _tables("finance"),
     ("basic.10jqka.com.cn", "/basicapi/finance/index/v1/app_data/"): _indexed,
+    **{
+        ("webapi.cninfo.com.cn", f"/api/sysapi/p_sysapi{number}"): _records(make, fields)
+        for number, (make, fields) in _CNINFO.items()
+    },
+    ("www.szse.cn", "/api/report/ShowReport"): _szse_margin,
     ("gushitong.baidu.com", "/opendata"): _multiples,
     ("finance.baidu.com", "/opendata"): _multiples,
     ("xueqiu.com", "/"): _home,

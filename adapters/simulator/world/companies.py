@@ -391,15 +391,17 @@ def growth(new: float, old: float) -> float | None:
 # --- by day --------------------------------------------------------------------------------------
 
 
-def valuations(world: World, key: str, first: date | None = None) -> list[Valuation]:
-    """Each day's multiples, from the day on which there is a year of statements."""
+def valuations(
+    world: World, key: str, first: date | None = None, last: date | None = None
+) -> list[Valuation]:
+    """The multiples of the days of a range, from the day on which there is a year of statements."""
     made, shares = world.history(key), issued(world.instrument(key))
     parts, found = statements(world, key), list[Valuation]()
     known = range(4, len(parts))
     if not known:
         return found
     starts = [between(made.days, None, parts[at].published - timedelta(1)).stop for at in known]
-    start = between(made.days, first, None).start
+    days = between(made.days, first, last)
     for place, at in enumerate(known):
         year = parts[at - 3 : at + 1]
         income = sum(part.quarter["net_profit"] for part in year)
@@ -409,7 +411,7 @@ def valuations(world: World, key: str, first: date | None = None) -> list[Valuat
         earlier = sum(part.quarter["net_profit"] for part in parts[max(at - 7, 0) : at - 3])
         rise = max((income / earlier - 1) * 100, 0.01) if earlier else 10.0
         stop = starts[place + 1] if place + 1 < len(known) else len(made.days)
-        for day_at in range(max(starts[place], start), stop):
+        for day_at in range(max(starts[place], days.start), min(stop, days.stop)):
             close = float(made.close[day_at])
             value = round(close * shares, 2)
             by = (income, annual.total["net_profit"], parts[at].sheet["equity"], sales, cash)
