@@ -72,7 +72,10 @@ FUNCTIONS: frozenset[str] = frozenset({
     "stock_sy_jz_em", "stock_sy_yq_em", "stock_sy_hy_em",
     "stock_margin_detail_szse", "stock_margin_underlying_info_szse", "stock_dividend_cninfo",
     "stock_profile_cninfo", "stock_hold_num_cninfo", "stock_hold_control_cninfo",
-    "stock_hold_change_cninfo", "stock_industry_pe_ratio_cninfo",
+    "stock_hold_change_cninfo", "stock_industry_pe_ratio_cninfo", "stock_lhb_stock_statistic_em",
+    "stock_lhb_jgmmtj_em", "stock_lhb_jgstatistic_em", "stock_lhb_hyyyb_em",
+    "stock_lhb_yybph_em", "stock_lhb_traderstatistic_em", "stock_lhb_stock_detail_em",
+    "stock_lhb_yyb_detail_em",
 })  # fmt: skip
 
 

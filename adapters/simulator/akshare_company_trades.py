@@ -23,13 +23,17 @@ from adapters.simulator.akshare_companies import (
     table,
 )
 from adapters.simulator.shapes import Luck, Query, Reply, Row, asked, bar_days, read_day
+from adapters.simulator.world.calendar import between
 from adapters.simulator.world.companies import (
     DEPARTMENTS,
     FREE,
     Block,
+    Board,
     blocks,
+    board,
     growth,
     issued,
+    listed_of,
     northbound,
     profile,
     statements,
@@ -37,8 +41,8 @@ from adapters.simulator.world.companies import (
 from adapters.simulator.world.instruments import CHINA
 from adapters.simulator.world.world import World
 
-MOST_DAYS: Final = 60
-"""The days of one answer about all companies."""
+MOST_DAYS: Final = 250
+"""The most days of one answer."""
 
 
 def _span(query: Query, world: World, most: int = MOST_DAYS) -> tuple[date, ...]:
@@ -59,14 +63,27 @@ def _of_day(world: World, key: str, day: date) -> Facts:
 # --- blocks --------------------------------------------------------------------------------------
 
 
-def _later(world: World, block: Block, days: int) -> float | None:
+def _later(world: World, block: Block | Board, days: int) -> float | None:
     """How a share went on after a trade, in percent; nothing if that lies ahead."""
     made = world.history(block.key)
-    at = made.days.index(block.day) + days
+    at = between(made.days, None, block.day).stop - 1 + days
     if at >= len(made.days):
         return None
     worth = made.close * made.factor
     return growth(float(worth[at]), float(worth[at - days]))
+
+
+def _fared(world: World, found: Sequence[Block | Board], spans: Sequence[int]) -> Facts:
+    """How shares went on after these trades: of how many it is known, the mean, and in what percent
+    of them they rose.
+    """
+    facts: Facts = {}
+    for days in spans:
+        rises = [rise for one in found if (rise := _later(world, one, days)) is not None]
+        facts[f"buys_{days}"] = len(rises)
+        facts[f"mean_{days}"] = round(sum(rises) / len(rises), 4) if rises else None
+        facts[f"rose_{days}"] = ratio(sum(rise > 0 for rise in rises), len(rises))
+    return facts
 
 
 def _daily_blocks(query: Query, rng: Luck) -> Iterator[Facts]:
@@ -108,18 +125,19 @@ def _active_blocks(query: Query, rng: Luck) -> Iterator[Facts]:
         above = sum(block.price > block.close for block in found)
         free = rng.world.close(key) * issued(rng.world.instrument(key)) * FREE
         facts = _of_day(rng.world, key, rng.world.days("CN")[-1])
-        for days in (1, 5, 10, 20):
-            rises = [r for block in found if (r := _later(rng.world, block, days)) is not None]
-            facts[f"after_{days}"] = round(sum(rises) / len(rises), 4) if rises else None
-        yield facts | {
-            "day": at_midnight(found[-1].day),
-            "amount": round(amount / 1e4, 2),
-            "premium": growth(amount, at_close),
-            "part": ratio(amount, free),
-            "number": len(found),
-            "above": above,
-            "below": len(found) - above,
-        }
+        yield (
+            facts
+            | _fared(rng.world, found, (1, 5, 10, 20))
+            | {
+                "day": at_midnight(found[-1].day),
+                "amount": round(amount / 1e4, 2),
+                "premium": growth(amount, at_close),
+                "part": ratio(amount, free),
+                "number": len(found),
+                "above": above,
+                "below": len(found) - above,
+            }
+        )
 
 
 def _departments(query: Query, rng: Luck) -> Iterator[Facts]:
@@ -136,12 +154,133 @@ def _departments(query: Query, rng: Luck) -> Iterator[Facts]:
         facts["day"] = at_midnight(max(block.day for block in (*bought, *sold)))
         names = [rng.world.instrument(block.key).name for block in bought]
         facts["names"] = ",".join(dict.fromkeys(names)) or None
-        for days in (1, 5, 10, 20):
-            rises = [r for block in bought if (r := _later(rng.world, block, days)) is not None]
-            facts[f"buys_{days}"] = len(rises)
-            facts[f"mean_{days}"] = round(sum(rises) / len(rises), 4) if rises else None
-            facts[f"rose_{days}"] = ratio(sum(rise > 0 for rise in rises), len(rises))
+        yield facts | _fared(rng.world, bought, (1, 5, 10, 20))
+
+
+# --- the list of a day's most traded -------------------------------------------------------------
+
+_CYCLES: Final = {"01": 22, "02": 63, "03": 126, "04": 250}
+"""The days of trading of a cycle of statistics: one, three, six and twelve months."""
+_INSTITUTION: Final = DEPARTMENTS[0]
+
+
+def _board(world: World, found: Board) -> Facts:
+    """A share on the list of a day."""
+    (bar,) = world.bars(found.key, found.day, found.day)
+    free = issued(world.instrument(found.key)) * FREE
+    seats = (*found.buyers, *found.sellers)
+    own = [seat for seat in seats if seat.department == _INSTITUTION]
+    facts = _of_day(world, found.key, found.day)
+    facts |= {f"after_{n}": _later(world, found, n) for n in (1, 2, 3, 5, 10, 20, 30)}
+    facts |= {"bought": found.bought, "sold": found.sold, "traded": found.amount}
+    facts |= {"net": round(found.bought - found.sold, 2), "times": 1}
+    facts |= {"amount": round(found.bought + found.sold, 2), "reason": "日涨幅居前的前5只证券"}
+    facts |= {"net_part": ratio(found.bought - found.sold, found.amount), "text": "买卖双方各5家"}
+    facts |= {"part": ratio(found.bought + found.sold, found.amount)}
+    facts |= {"turnover": ratio(bar.volume * 100, free), "cap": round(bar.close * free, 2)}
+    facts |= {"own_buys": sum(seat.bought > 0 for seat in own)}
+    facts |= {"own_sells": sum(seat.sold > 0 for seat in own)}
+    spent = round(sum(seat.bought for seat in own), 2)
+    got = round(sum(seat.sold for seat in own), 2)
+    facts |= {"own_spent": spent, "own_got": got, "own_net": round(spent - got, 2)}
+    return facts | {"own_part": ratio(spent - got, found.amount), "own_amount": spent + got}
+
+
+def _on_list(world: World, days: Sequence[date]) -> Iterator[Board]:
+    for day in days:
+        for key in listed_of(world, day):
+            yield board(world, key, day)
+
+
+def _boards(query: Query, rng: Luck) -> Iterator[Facts]:
+    """The shares on the lists of a range of days, by code."""
+    found = [_board(rng.world, one) for one in _on_list(rng.world, _span(query, rng.world))]
+    yield from sorted(found, key=lambda facts: str(facts["code"]))
+
+
+def _board_days(query: Query, rng: Luck) -> Iterator[Facts]:
+    """The days on which a share was on the list, newest first; one that is not listed, by luck."""
+    for key in subjects(query):
+        for day in bar_days(rng.world)[::-1]:
+            is_known = any(key == one.key for one in CHINA)
+            if key in listed_of(rng.world, day) if is_known else rng.world.luck(key, day) > 0.9:
+                yield company(rng.world, key) | {"day": at_midnight(day), "date": str(day)}
+
+
+def _cycle(query: Query, world: World) -> list[Board]:
+    """The lists of the cycle that a filter names."""
+    name = asked(query, "STATISTICS_?CYCLE")
+    return list(_on_list(world, world.days("CN")[-_CYCLES.get(name, 22) :]))
+
+
+def _board_sums(query: Query, rng: Luck) -> Iterator[Facts]:
+    """The shares on the lists of a cycle, and what was traded of them."""
+    groups = defaultdict[str, list[Board]](list)
+    for one in _cycle(query, rng.world):
+        groups[one.key].append(one)
+    today = rng.world.days("CN")[-1]
+    for key, found in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        rows = [_board(rng.world, one) for one in found]
+        facts = _of_day(rng.world, key, today) | {"day": rows[-1]["day"]}
+        names = ("bought", "sold", "net", "amount", "times", "own_buys", "own_sells")
+        for name in (*names, "own_spent", "own_got", "own_net", "own_amount"):
+            facts[name] = round(sum(float(str(row[name])) for row in rows), 2)
+        for name in ("times", "own_buys", "own_sells"):
+            facts[name] = round(float(str(facts[name])))
+        made = rng.world.history(key)
+        worth = made.close * made.factor
+        for days in (22, 63, 126, 250):
+            facts[f"move_{days}"] = growth(float(worth[-1]), float(worth[-1 - days]))
         yield facts
+
+
+def _seats(query: Query, rng: Luck) -> Iterator[Facts]:
+    """The departments that bought or sold a share most on a day."""
+    for key in subjects(query):
+        for day in _span(query, rng.world, 1):
+            found = board(rng.world, key, day)
+            side = found.buyers if "BUY" in query.get("reportName", "") else found.sellers
+            for seat in side:
+                yield _board(rng.world, found) | {
+                    "department": seat.department,
+                    "bought": seat.bought,
+                    "sold": seat.sold,
+                    "net": seat.bought - seat.sold,
+                    "bought_part": ratio(seat.bought, found.amount),
+                    "sold_part": ratio(seat.sold, found.amount),
+                }
+
+
+def _houses(query: Query, rng: Luck) -> Iterator[Facts]:
+    """What each department traded of the shares on the lists of a cycle or of some days."""
+    is_cycle = "CYCLE" in query.get("filter", "")
+    days = _span(query, rng.world)
+    found = _cycle(query, rng.world) if is_cycle else list(_on_list(rng.world, days))
+    for number, name in enumerate(DEPARTMENTS):
+        bought = [(b, s.bought) for b in found for s in b.buyers if s.department == name]
+        sold = [(b, s.sold) for b in found for s in b.sellers if s.department == name]
+        spent, got = (round(sum(amount for _, amount in side), 2) for side in (bought, sold))
+        if not bought and not sold:
+            continue
+        facts: Facts = {"department": name, "code": f"1018{number:04}", "buys": len(bought)}
+        facts |= {"sells": len(sold), "spent": spent, "got": got, "net": round(spent - got, 2)}
+        facts |= {"amount": round(spent + got, 2), "times": len(bought) + len(sold)}
+        facts["day"] = at_midnight(max(one.day for one, _ in (*bought, *sold)))
+        shares = (rng.world.instrument(one.key).name for one, _ in bought)
+        facts["names"] = " ".join(dict.fromkeys(shares)) or None
+        yield facts | _fared(rng.world, [one for one, _ in bought], (1, 2, 3, 5, 10))
+
+
+def _house(query: Query, rng: Luck) -> Iterator[Facts]:
+    """The shares on the lists of the last days that one department traded."""
+    code = asked(query, "OPERATEDEPT_CODE")
+    name = DEPARTMENTS[int(code) % len(DEPARTMENTS)] if code.isdecimal() else _INSTITUTION
+    for found in _on_list(rng.world, bar_days(rng.world, most=60)[::-1]):
+        seats = [s for s in (*found.buyers, *found.sellers) if s.department == name]
+        if seats:
+            spent, got = sum(s.bought for s in seats), sum(s.sold for s in seats)
+            own: Facts = {"department": name, "house": code, "bought": spent, "sold": got}
+            yield _board(rng.world, found) | own | {"net": round(spent - got, 2)}
 
 
 # --- links from Hong Kong ------------------------------------------------------------------------
@@ -170,7 +309,7 @@ def _north(query: Query, rng: Luck) -> Iterator[Facts]:
     named, text = subjects(query), query.get("filter", "")
     markets = ("sh",) if 'MUTUAL_TYPE="001"' in text else ("sh", "sz")
     markets = ("sz",) if 'MUTUAL_TYPE="003"' in text else markets
-    for day in _span(query, rng.world, 250 if named else 5)[::-1]:
+    for day in _span(query, rng.world, MOST_DAYS if named else 22)[::-1]:
         for key in named or [one.key for one in CHINA if one.key.startswith(markets)]:
             yield _linked(rng.world, key, day)
 
@@ -178,7 +317,7 @@ def _north(query: Query, rng: Luck) -> Iterator[Facts]:
 def _custody(query: Query, rng: Luck) -> Iterator[Facts]:
     """What each bank holds of a share through the links, by day."""
     for key in subjects(query):
-        for day in _span(query, rng.world, 120)[::-1]:
+        for day in _span(query, rng.world)[::-1]:
             facts = _linked(rng.world, key, day)
             for bank, part in zip(_BANKS, (0.4, 0.3, 0.2, 0.1), strict=True):
                 scaled = ("held", "worth", "part", "change_1", "change_5", "change_10")
@@ -189,7 +328,7 @@ def _custody(query: Query, rng: Luck) -> Iterator[Facts]:
 
 def _banks(query: Query, rng: Luck) -> Iterator[Facts]:
     """What each bank holds of all listed shares through the links, by day."""
-    for day in _span(query, rng.world, 10)[::-1]:
+    for day in _span(query, rng.world, 22)[::-1]:
         found = [_linked(rng.world, one.key, day) for one in CHINA]
         names = ("worth", "change_1", "change_5", "change_10")
         sums = {name: sum(float(str(facts[name])) for facts in found) for name in names}
@@ -256,7 +395,7 @@ def _visits(query: Query, rng: Luck) -> Iterator[Facts]:
     after = read_day(asked(query, "NOTICE_DATE>") or asked(query, "RECEIVE_START_DATE>"))
     days = [day for day in rng.world.days("CN") if after is None or day > after]
     bars = {one.key: rng.world.latest(one.key, 1)[-1] for one in CHINA}
-    for day in days[-MOST_DAYS:][::-1]:
+    for day in days[-60:][::-1]:
         one = CHINA[int(rng.world.luck("visited", day) * len(CHINA))]
         yield company(rng.world, one.key) | {
             "day": at_midnight(day),
@@ -347,13 +486,68 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
     ),
     "RPT_BLOCKTRADE_ACSTA": (
         _active_blocks,
-        "code secucode name close percent day amount premium part number above below after_1 "
-        "after_5 after_10 after_20 -",
+        "code secucode name close percent day amount premium part number above below mean_1 "
+        "mean_5 mean_10 mean_20 -",
     ),
     "RPT_BLOCKTRADE_OPERATEDEPTSTATISTICS": (
         _departments, "code department day names buys sells spent got net -"
     ),
     "RPT_BLOCKTRADE_OPERATEDEPT_RANK": (_departments, f"code department {_AFTER_BLOCKS} -*2"),
+    "RPT_DAILYBILLBOARD_DETAILSNEW": (
+        _boards,
+        f"{HEAD} TRADE_DATE=day EXPLAIN=text EXPLANATION=reason CLOSE_PRICE=close "
+        "CHANGE_RATE=percent TURNOVERRATE=turnover BILLBOARD_NET_AMT=net BILLBOARD_BUY_AMT=bought "
+        "BILLBOARD_SELL_AMT=sold BILLBOARD_DEAL_AMT=amount ACCUM_AMOUNT=traded "
+        "DEAL_NET_RATIO=net_part DEAL_AMOUNT_RATIO=part FREE_MARKET_CAP=cap "
+        "D1_CLOSE_ADJCHRATE=after_1 D2_CLOSE_ADJCHRATE=after_2 D5_CLOSE_ADJCHRATE=after_5 "
+        "D10_CLOSE_ADJCHRATE=after_10 SECURITY_TYPE_CODE=kind",
+    ),
+    "RPT_LHB_BOARDDATE": (_board_days, "SECURITY_CODE=code TRADE_DATE=day TR_DATE=date"),
+    "RPT_BILLBOARD_TRADEALL": (
+        _board_sums,
+        "- code day name move_22 move_63 move_126 move_250 percent close - amount net -*2 own_net "
+        "times bought sold own_spent own_got own_buys own_sells -",
+    ),
+    "RPT_ORGANIZATION_SEATNEW": (
+        _board_sums,
+        f"{HEAD} CLOSE_PRICE=close CHANGE_RATE=percent AMOUNT=amount ONLIST_TIMES=times "
+        "BUY_AMT=own_spent BUY_TIMES=own_buys SELL_AMT=own_got SELL_TIMES=own_sells "
+        "NET_BUY_AMT=own_net M1_CLOSE_ADJCHRATE=move_22 M3_CLOSE_ADJCHRATE=move_63 "
+        "M6_CLOSE_ADJCHRATE=move_126 Y1_CLOSE_ADJCHRATE=move_250",
+    ),
+    "RPT_ORGANIZATION_TRADE_DETAILS": (
+        _boards,
+        "- name code day close percent own_buys own_sells own_spent own_got own_net traded "
+        "own_part turnover cap reason -*9",
+    ),
+    "RPT_OPERATEDEPT_ACTIVE": (
+        _houses, "department day buys sells spent got net - code names -*2"
+    ),
+    "RPT_OPERATEDEPT_LIST_STATISTICS": (
+        _houses,
+        "OPERATEDEPT_NAME=department AMOUNT=amount SALES_ONLIST_TIMES=times ACT_BUY=spent "
+        "TOTAL_BUYER_SALESTIMES=buys ACT_SELL=got TOTAL_SELLER_SALESTIMES=sells",
+    ),
+    "RPT_RATEDEPT_RETURNT_RANKING": (
+        _houses,
+        "OPERATEDEPT_NAME=department "
+        + " ".join(
+            f"TOTAL_BUYER_SALESTIMES_{n}DAY=buys_{n} AVERAGE_INCREASE_{n}DAY=mean_{n} "
+            f"RISE_PROBABILITY_{n}DAY=rose_{n}"
+            for n in (1, 2, 3, 5, 10)
+        ),
+    ),
+    "RPT_OPERATEDEPT_TRADE_DETAILSNEW": (
+        _house,
+        f"{HEAD} OPERATEDEPT_CODE=house OPERATEDEPT_NAME=department ORG_NAME_ABBR=department "
+        "TRADE_DATE=day CHANGE_RATE=percent ACT_BUY=bought ACT_SELL=sold NET_AMT=net "
+        "EXPLANATION=reason OPERATEDEPT_CODE_OLD=house "
+        + " ".join(f"D{n}_CLOSE_ADJCHRATE=after_{n}" for n in (1, 2, 3, 5, 10, 20, 30)),
+    ),
+    **dict.fromkeys(
+        ("RPT_BILLBOARD_DAILYDETAILSBUY", "RPT_BILLBOARD_DAILYDETAILSSELL"),
+        (_seats, "-*4 department reason -*4 bought sold net -*4 bought_part sold_part -"),
+    ),
     "RPT_MUTUAL_STOCK_NORTHSTA": (
         _north,
         "-*2 day - name -*2 code -*4 held worth free_part part close percent - industry -*10 "

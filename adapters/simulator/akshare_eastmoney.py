@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
 
 from adapters.simulator.akshare_companies import REPORTS as COMPANY_REPORTS
 from adapters.simulator.akshare_company_trades import TRADES, link_page
@@ -21,7 +20,6 @@ from adapters.simulator.shapes import (
     bar_days,
     grouped,
     key_of,
-    near,
     read_day,
 )
 from adapters.simulator.world.calendar import FIRST
@@ -136,52 +134,6 @@ def _limit_up(query: Query, rng: Luck) -> Reply:
 # --- Eastmoney data centre: one address, many reports ---------------------------------------------
 
 
-def _billboard(query: Query, rng: Luck) -> Sequence[Row]:
-    """Dragon-Tiger list entries between the two dates of the filter."""
-    rows = list[Row]()
-    low, high = asked(query, "TRADE_DATE>"), asked(query, "TRADE_DATE<")
-    for day in bar_days(rng.world, read_day(low), read_day(high), 40):
-        rng = rng.about("billboard", day)
-        for code, name in _on_billboard(rng, day).items():
-            (bar,) = rng.world.bars(key_of("", code), day, day)
-            total = round(rng.uniform(1e8, 3e9), 2)
-            buy, sell = (round(total * rng.uniform(0.03, 0.25), 2) for _ in "bs")
-            rows.append(
-                {"SECURITY_CODE": code, "SECUCODE": f"{code}.{'SH' if code[0] == '6' else 'SZ'}"}
-                | {"SECURITY_NAME_ABBR": name, "TRADE_DATE": f"{day} 00:00:00"}
-                | {"EXPLAIN": "机构买入,成功率45%", "EXPLANATION": "日涨幅偏离值达到7%的前5只证券"}
-                | {"CLOSE_PRICE": bar.close, "CHANGE_RATE": round(bar.change, 4)}
-                | near(rng, TURNOVERRATE=(2, 30))
-                | {"BILLBOARD_NET_AMT": round(buy - sell, 2), "BILLBOARD_BUY_AMT": buy}
-                | {"BILLBOARD_SELL_AMT": sell, "BILLBOARD_DEAL_AMT": round(buy + sell, 2)}
-                | {"ACCUM_AMOUNT": total, "DEAL_NET_RATIO": round((buy - sell) / total * 100, 4)}
-                | {"DEAL_AMOUNT_RATIO": round((buy + sell) / total * 100, 4)}
-                | near(rng, FREE_MARKET_CAP=(2e9, 5e10), D1_CLOSE_ADJCHRATE=(-10, 10))
-                | {f"D{n}_CLOSE_ADJCHRATE": round(rng.uniform(-20, 20), 4) for n in (2, 5, 10)}
-                | {"SECURITY_TYPE_CODE": "058001001"}
-            )
-    return sorted(rows, key=lambda row: str(row["SECURITY_CODE"]))
-
-
-def _on_billboard(rng: Luck, day: date) -> dict[str, str]:
-    """The codes and names of a day's list."""
-    return {code: name for code, name, _ in rng.about("list", day).sample(STOCKS, 5)}
-
-
-def _board_dates(query: Query, rng: Luck) -> Sequence[Row]:
-    """Days on which one stock was on the Dragon-Tiger list, newest first."""
-    code = asked(query, "SECURITY_CODE")
-    days = bar_days(rng.world)[::-1]
-    if any(code == one for one, _, _ in STOCKS):
-        days = tuple(day for day in days if code in _on_billboard(rng, day))
-    else:
-        days = tuple(day for day in days if rng.about("board", code, day).random() > 0.9)
-    return [
-        {"SECURITY_CODE": code, "TRADE_DATE": f"{day} 00:00:00", "TR_DATE": str(day)}
-        for day in days
-    ]
-
-
 def _interbank(query: Query, rng: Luck) -> Sequence[Row]:
     """An interbank rate with its change in basis points, newest first."""
     days, names = bar_days(rng.world), ("MARKET_CODE", "CURRENCY_CODE", "INDICATOR_ID")
@@ -279,8 +231,6 @@ def _treasury(query: Query, rng: Luck) -> Sequence[Row]:
 
 
 _REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
-    "RPT_DAILYBILLBOARD_DETAILSNEW": _billboard,
-    "RPT_LHB_BOARDDATE": _board_dates,
     "RPT_IMP_INTRESTRATEN": _interbank,
     "RPT_VALUEANALYSIS_DET": _valuation,
     "RPT_STOCK_MARKETFOCUS": _focus,

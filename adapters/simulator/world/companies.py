@@ -518,6 +518,65 @@ def blocks(world: World, day: date) -> list[Block]:
     return found
 
 
+class Seat(NamedTuple):
+    """What a department of a broker traded of a share on the list of a day."""
+
+    department: str
+    bought: float
+    sold: float
+
+
+class Board(NamedTuple):
+    """A share on the list of a day's most traded, with the five departments that bought most and
+    the five that sold most.
+    """
+
+    day: date
+    key: str
+    amount: float
+    buyers: tuple[Seat, ...]
+    sellers: tuple[Seat, ...]
+
+    @property
+    def bought(self) -> float:
+        return round(sum(seat.bought for seat in self.buyers), 2)
+
+    @property
+    def sold(self) -> float:
+        return round(sum(seat.sold for seat in self.sellers), 2)
+
+
+def board(world: World, key: str, day: date) -> Board:
+    """The departments that traded a share most on a day of trading."""
+    (bar,) = world.bars(key, day, day)
+    amount = round(bar.volume * 100 * (bar.open + bar.close) / 2, 2)
+    sides = list[tuple[Seat, ...]]()
+    for side in ("buyers", "sellers"):
+        order = np.argsort(world.draws(len(DEPARTMENTS), side, key, day))[:5].tolist()
+        parts = np.sort(0.002 + 0.04 * world.draws(5, side, "parts", key, day))[::-1].tolist()
+        traded = [
+            (DEPARTMENTS[place], round(amount * p, 2))
+            for place, p in zip(order, parts, strict=True)
+        ]
+        sides.append(
+            tuple(Seat(n, v, 0.0) if side == "buyers" else Seat(n, 0.0, v) for n, v in traded)
+        )
+    return Board(day, key, amount, sides[0], sides[1])
+
+
+@lru_cache(4)
+def _leaders(world: World) -> NDArray[np.int64]:
+    """The places of the five listed shares that rose most, by day of trading in China."""
+    rises = [made.close / made.before for made in (world.history(one.key) for one in CHINA)]
+    found: NDArray[np.int64] = np.argsort(-np.array(rises), axis=0, kind="stable")[:5].T
+    return found
+
+
+def listed_of(world: World, day: date) -> list[str]:
+    """The shares on the list of a day: the five that rose most."""
+    return [CHINA[place].key for place in _leaders(world)[world.days("CN").index(day)].tolist()]
+
+
 # --- holders and events --------------------------------------------------------------------------
 
 _HOLDERS: Final = (
