@@ -14,6 +14,7 @@ import orjson
 from adapters.simulator import columns
 from adapters.simulator.akshare_boards import BOARD_PAYLOADS
 from adapters.simulator.akshare_bonds import BONDS
+from adapters.simulator.akshare_company_pages import COMPANY_PAGES
 from adapters.simulator.akshare_derivatives import DERIVATIVES
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_economy import ECONOMY
@@ -28,6 +29,7 @@ PAYLOADS: Mapping[tuple[str, str], Payload] = {
     **EASTMONEY,
     **MARKET,
     **ECONOMY,
+    **COMPANY_PAGES,
     **BONDS,
     **MACRO,
     **QUOTES,
@@ -105,6 +107,48 @@ FUNCTIONS: frozenset[str] = frozenset({
     "futures_spot_price_previous", "futures_spot_stock", "futures_comex_inventory",
     "futures_stock_shfe_js", "currency_time_series", "amac_fund_info", "bank_fjcf_table_detail",
     "index_bloomberg_billionaires_hist",
+}) | frozenset({
+    "stock_yjbb_em", "stock_zcfz_em", "stock_zcfz_bj_em", "stock_lrb_em", "stock_xjll_em",
+    "stock_yjkb_em", "stock_yjyg_em", "stock_yysj_em", "stock_fhps_em", "stock_fhps_detail_em",
+    "stock_financial_analysis_indicator_em", "stock_balance_sheet_by_report_delisted_em",
+    "stock_profit_sheet_by_report_delisted_em", "stock_cash_flow_sheet_by_report_delisted_em",
+    "stock_zh_a_gbjg_em", "stock_gsrl_gsdt_em", "stock_zh_a_gdhs", "stock_zh_a_gdhs_detail_em",
+    "stock_gdfx_free_holding_statistics_em", "stock_gdfx_holding_statistics_em",
+    "stock_gdfx_free_holding_change_em", "stock_gdfx_holding_change_em",
+    "stock_gdfx_free_holding_detail_em", "stock_gdfx_holding_detail_em",
+    "stock_gdfx_free_holding_analyse_em", "stock_gdfx_holding_analyse_em",
+    "stock_gdfx_free_holding_teamwork_em", "stock_gdfx_holding_teamwork_em",
+    "stock_zh_growth_comparison_em", "stock_zh_dupont_comparison_em",
+    "stock_zh_scale_comparison_em", "stock_hk_growth_comparison_em",
+    "stock_hk_valuation_comparison_em", "stock_hk_scale_comparison_em",
+    "stock_hk_security_profile_em", "stock_hk_company_profile_em",
+    "stock_hk_financial_indicator_em", "stock_hk_dividend_payout_em",
+    "stock_financial_hk_report_em", "stock_financial_hk_analysis_indicator_em",
+    "stock_financial_us_report_em", "stock_financial_us_analysis_indicator_em",
+    "stock_balance_sheet_by_report_em", "stock_balance_sheet_by_yearly_em",
+    "stock_profit_sheet_by_report_em", "stock_profit_sheet_by_yearly_em",
+    "stock_profit_sheet_by_quarterly_em", "stock_cash_flow_sheet_by_report_em",
+    "stock_cash_flow_sheet_by_yearly_em", "stock_cash_flow_sheet_by_quarterly_em",
+    "stock_gdfx_free_top_10_em", "stock_gdfx_top_10_em", "stock_zygc_em",
+    "stock_individual_fund_flow", "stock_news_em", "stock_notice_report",
+    "stock_financial_debt_ths", "stock_financial_benefit_ths", "stock_financial_cash_ths",
+    "stock_financial_abstract_ths", "stock_financial_debt_new_ths",
+    "stock_financial_benefit_new_ths", "stock_financial_cash_new_ths",
+    "stock_financial_abstract_new_ths", "stock_zh_valuation_baidu", "stock_hk_valuation_baidu",
+    "stock_individual_basic_info_xq", "stock_individual_basic_info_us_xq",
+    "stock_individual_basic_info_hk_xq", "stock_margin_detail_sse", "stock_dzjy_mrtj",
+    "stock_dzjy_hygtj", "stock_dzjy_hyyybtj", "stock_dzjy_yybph", "stock_hsgt_hold_stock_em",
+    "stock_hsgt_stock_statistics_em", "stock_hsgt_individual_em",
+    "stock_hsgt_individual_detail_em", "stock_hsgt_institution_statistics_em", "stock_ggcg_em",
+    "stock_gpzy_pledge_ratio_em", "stock_jgdy_tj_em", "stock_jgdy_detail_em",
+    "stock_comment_detail_zlkp_jgcyd_em", "stock_comment_detail_zhpj_lspf_em", "stock_sy_em",
+    "stock_sy_jz_em", "stock_sy_yq_em", "stock_sy_hy_em",
+    "stock_margin_detail_szse", "stock_margin_underlying_info_szse", "stock_dividend_cninfo",
+    "stock_profile_cninfo", "stock_hold_num_cninfo", "stock_hold_control_cninfo",
+    "stock_hold_change_cninfo", "stock_industry_pe_ratio_cninfo", "stock_lhb_stock_statistic_em",
+    "stock_lhb_jgmmtj_em", "stock_lhb_jgstatistic_em", "stock_lhb_hyyyb_em",
+    "stock_lhb_yybph_em", "stock_lhb_traderstatistic_em", "stock_lhb_stock_detail_em",
+    "stock_lhb_yyb_detail_em",
 })  # fmt: skip
 
 
@@ -117,6 +161,7 @@ _SUBJECT = re.compile(
     r"|(?<=^/sf/)day-.+|(?<=^/sj/jycs/).+|(?<=^/data/busiparamdata/future/).+"
     r"|(?<=^/thshy/detail/code/).+|(?<=^/v4/line/).+"
     r"|(?<=^/djapi/fund/)\d+|(?<=/autofile/cons/).+|(?<=/closeweight/).+|(?<=/indicator/).+"
+    r"|(?<=^/api/stock/finance/)\d+|(?<=^/new/)\d+"
     r"|(?<=^/bond/info/)\w+|(?<=^/bond/quotes/)\w+|(?<=^/sf2/day-)[\d-]+"
     r"|(?<=/SelectByDocId/)data_docId=\d+|(?<=^/listes/)list_billionairesx\d\d(?=xwor)"
     r"|(?<=^/)(?:(?:rn=[^&]*&)?list=.*)?$"

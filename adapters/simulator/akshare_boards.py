@@ -7,6 +7,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from typing import Final
 
 from adapters.simulator.akshare_bonds import bond_count, bond_quotes
+from adapters.simulator.akshare_company_pages import szse_margin
 from adapters.simulator.akshare_quotes import sina_key
 from adapters.simulator.shapes import (
     Luck,
@@ -338,7 +339,9 @@ def _dealt(world: World, day: date | None) -> list[Row]:
 
 
 def _shenzhen(query: Query, rng: Luck) -> Reply:
-    """The shares of Shenzhen as an Excel file."""
+    """The shares of Shenzhen, or their margin trading, as an Excel file."""
+    if query.get("CATALOGID", "").endswith("_xxpl"):
+        return szse_margin(query, rng)
     rows: list[list[str | float]] = [
         ["板块", "A股代码", "A股简称", "A股上市日期", "A股总股本", "A股流通股本", "所属行业"]
     ]
@@ -398,10 +401,6 @@ def _board_year(query: Query, rng: Luck) -> Reply:
 # --- Xueqiu --------------------------------------------------------------------------------------
 
 
-def _home(query: Query, rng: Luck) -> Reply:
-    return Reply(b"<html></html>", "text/html; charset=utf-8")
-
-
 def _xueqiu(query: Query, rng: Luck) -> Reply:
     """The quote of one share."""
     symbol, world = query.get("symbol", "SH600000"), rng.world
@@ -459,6 +458,5 @@ BOARD_PAYLOADS: Mapping[tuple[str, str], Payload] = {
     ("www.szse.cn", "/api/report/ShowReport"): _shenzhen,
     ("q.10jqka.com.cn", "/thshy/detail/code/*"): _board_page,
     ("d.10jqka.com.cn", "/v4/line/*"): _board_year,
-    ("xueqiu.com", "/"): _home,
     ("stock.xueqiu.com", "/v5/stock/quote.json"): _xueqiu,
 }

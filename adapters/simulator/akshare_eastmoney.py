@@ -8,6 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from adapters.simulator import akshare_bonds, akshare_macro
+from adapters.simulator.akshare_companies import REPORTS as COMPANY_REPORTS
+from adapters.simulator.akshare_company_trades import TRADES, link_page
 from adapters.simulator.shapes import (
     GROUPED,
     HISTORY,
@@ -23,12 +25,18 @@ from adapters.simulator.shapes import (
     bar_days,
     grouped,
     key_of,
-    near,
     read_day,
 )
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import between
-from adapters.simulator.world.instruments import INDUSTRIES, Instrument, lot_of
+from adapters.simulator.world.companies import (
+    FREE,
+    industry_of,
+    issued,
+    listing_day,
+    valuations,
+)
+from adapters.simulator.world.instruments import Instrument, lot_of
 from adapters.simulator.world.world import Bar, World
 
 # --- push2 family of Eastmoney -------------------------------------------------------------------
@@ -158,14 +166,9 @@ def _stock(query: Query, rng: Luck) -> Reply:
     free, mean = round(one.shares * 0.8), (bar.open + bar.high + bar.low + bar.close) / 4
     data: dict[str, object] = {"f57": code, "f58": one.name, "f84": one.shares, "f85": free}
     data |= {"f116": round(bar.close * one.shares, 2), "f117": round(bar.close * free, 2)}
-    data |= {"f127": INDUSTRIES.get(code, "-")}
-    data |= {
-        "f189": rng.randint(1991, 2004) * 10_000 + 618,
-        "f43": bar.close,
-        "f44": bar.high,
-        "f45": bar.low,
-        "f46": bar.open,
-    }
+    data |= {"f127": industry_of(rng.world, one)}
+    data |= {"f189": int(f"{listing_day(rng.world, one):%Y%m%d}"), "f43": bar.close}
+    data |= {"f44": bar.high, "f45": bar.low, "f46": bar.open}
     data |= {"f60": bar.before, "f71": round(mean, 2), "f170": round(bar.change, 2)}
     data |= {"f169": round(bar.close - bar.before, 2), "f47": bar.volume, "f50": 1.0}
     data |= {"f48": round(bar.volume * 100 * (bar.open + bar.close) / 2, 2)}
@@ -223,68 +226,21 @@ def _limit_up(query: Query, rng: Luck) -> Reply:
 # --- Eastmoney data centre: one address, many reports ---------------------------------------------
 
 
-def _billboard(query: Query, rng: Luck) -> Sequence[Row]:
-    """Dragon-Tiger list entries between the two dates of the filter."""
-    rows = list[Row]()
-    low, high = asked(query, "TRADE_DATE>"), asked(query, "TRADE_DATE<")
-    for day in bar_days(rng.world, read_day(low), read_day(high), 40):
-        rng = rng.about("billboard", day)
-        for code, name in _on_billboard(rng, day).items():
-            (bar,) = rng.world.bars(key_of("", code), day, day)
-            total = round(rng.uniform(1e8, 3e9), 2)
-            buy, sell = (round(total * rng.uniform(0.03, 0.25), 2) for _ in "bs")
-            rows.append(
-                {"SECURITY_CODE": code, "SECUCODE": f"{code}.{'SH' if code[0] == '6' else 'SZ'}"}
-                | {"SECURITY_NAME_ABBR": name, "TRADE_DATE": f"{day} 00:00:00"}
-                | {"EXPLAIN": "机构买入,成功率45%", "EXPLANATION": "日涨幅偏离值达到7%的前5只证券"}
-                | {"CLOSE_PRICE": bar.close, "CHANGE_RATE": round(bar.change, 4)}
-                | near(rng, TURNOVERRATE=(2, 30))
-                | {"BILLBOARD_NET_AMT": round(buy - sell, 2), "BILLBOARD_BUY_AMT": buy}
-                | {"BILLBOARD_SELL_AMT": sell, "BILLBOARD_DEAL_AMT": round(buy + sell, 2)}
-                | {"ACCUM_AMOUNT": total, "DEAL_NET_RATIO": round((buy - sell) / total * 100, 4)}
-                | {"DEAL_AMOUNT_RATIO": round((buy + sell) / total * 100, 4)}
-                | near(rng, FREE_MARKET_CAP=(2e9, 5e10), D1_CLOSE_ADJCHRATE=(-10, 10))
-                | {f"D{n}_CLOSE_ADJCHRATE": round(rng.uniform(-20, 20), 4) for n in (2, 5, 10)}
-                | {"SECURITY_TYPE_CODE": "058001001"}
-            )
-    return sorted(rows, key=lambda row: str(row["SECURITY_CODE"]))
-
-
-def _on_billboard(rng: Luck, day: date) -> dict[str, str]:
-    """The codes and names of a day's list."""
-    return {code: name for code, name, _ in rng.about("list", day).sample(STOCKS, 5)}
-
-
-def _board_dates(query: Query, rng: Luck) -> Sequence[Row]:
-    """Days on which one stock was on the Dragon-Tiger list, newest first."""
-    code = asked(query, "SECURITY_CODE")
-    days = bar_days(rng.world)[::-1]
-    if any(code == one for one, _, _ in STOCKS):
-        days = tuple(day for day in days if code in _on_billboard(rng, day))
-    else:
-        days = tuple(day for day in days if rng.about("board", code, day).random() > 0.9)
-    return [
-        {"SECURITY_CODE": code, "TRADE_DATE": f"{day} 00:00:00", "TR_DATE": str(day)}
-        for day in days
-    ]
-
-
 def _valuation(query: Query, rng: Luck) -> Sequence[Row]:
     """Daily valuation of one stock, newest first; market value is price times shares."""
-    code = asked(query, "SECURITY_CODE")
-    one, days = rng.world.instrument(key_of("", code)), bar_days(rng.world)
-    rng, total = rng.about("valuation", code), one.shares
-    free, earned = round(total * 0.8), one.level / rng.uniform(8, 40)
+    code, world = asked(query, "SECURITY_CODE"), rng.world
+    one, first = world.instrument(key_of("", code)), bar_days(world)[0]
+    total, known = issued(one), valuations(world, key_of("", code), first)
+    free = round(total * FREE)
+    changes = {bar.day: bar.change for bar in world.bars(one.key, first)}
     return [
-        {"SECURITY_CODE": code, "TRADE_DATE": f"{bar.day} 00:00:00", "CLOSE_PRICE": bar.close}
-        | {"CHANGE_RATE": round(bar.change, 4), "TOTAL_SHARES": total, "FREE_SHARES_A": free}
-        | {"TOTAL_MARKET_CAP": round(bar.close * total, 2)}
-        | {"NOTLIMITED_MARKETCAP_A": round(bar.close * free, 2)}
-        | {"PE_TTM": round(bar.close / earned, 4), "PE_LAR": round(bar.close / earned * 1.1, 4)}
-        | {"PB_MRQ": round(bar.close / earned / 8, 4), "PEG_CAR": round(bar.close / one.level, 4)}
-        | {"PCF_OCF_TTM": round(bar.close / earned * 0.7, 4)}
-        | {"PS_TTM": round(bar.close / earned / 6, 4)}
-        for bar in reversed(rng.world.bars(one.key, days[0]))
+        {"SECURITY_CODE": code, "TRADE_DATE": f"{each.day} 00:00:00", "CLOSE_PRICE": each.close}
+        | {"CHANGE_RATE": round(changes[each.day], 4), "TOTAL_SHARES": total}
+        | {"FREE_SHARES_A": free, "TOTAL_MARKET_CAP": each.value}
+        | {"NOTLIMITED_MARKETCAP_A": round(each.close * free, 2), "PE_TTM": each.earnings}
+        | {"PE_LAR": each.earnings_of_year, "PB_MRQ": each.book, "PEG_CAR": each.growth}
+        | {"PCF_OCF_TTM": each.cash, "PS_TTM": each.sales}
+        for each in reversed(known)
     ]
 
 
@@ -316,8 +272,8 @@ def _warrants(query: Query, rng: Luck) -> Sequence[Row]:
 _REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
     **akshare_bonds.REPORTS,
     **akshare_macro.REPORTS,
-    "RPT_DAILYBILLBOARD_DETAILSNEW": _billboard,
-    "RPT_LHB_BOARDDATE": _board_dates,
+    **COMPANY_REPORTS,
+    **TRADES,
     "RPT_VALUEANALYSIS_DET": _valuation,
     "RPT_STOCK_MARKETFOCUS": _focus,
     "RPT_FUTU_POSITIONCODE": _products,
@@ -347,7 +303,10 @@ EASTMONEY: Mapping[tuple[str, str], Payload] = {
     ("push2.eastmoney.com", "/api/qt/kamtbs.rtmin/get"): _connect,
     ("push2.eastmoney.com", "/api/qt/stock/get"): _stock,
     ("push2ex.eastmoney.com", "/getTopicZTPool"): _limit_up,
+    ("data.eastmoney.com", "/hsgtcg/list.html"): link_page,
     ("datacenter.eastmoney.com", "/api/data/get"): _report,
+    ("datacenter.eastmoney.com", "/securities/api/data/get"): _report,
+    ("datacenter.eastmoney.com", "/securities/api/data/v1/get"): _report,
     ("datacenter-web.eastmoney.com", "/api/data/get"): _report,
     ("datacenter-web.eastmoney.com", "/api/data/v1/get"): _report,
 }

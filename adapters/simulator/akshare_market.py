@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from html import escape
 
+from adapters.simulator.akshare_company_pages import margin_detail
 from adapters.simulator.shapes import (
     MONEY,
     Luck,
@@ -66,6 +67,8 @@ def _cnindex(query: Query, rng: Luck) -> Reply:
 
 def _margin_sse(query: Query, rng: Luck) -> Reply:
     """Shanghai margin trading by day; the total is lending plus borrowed value, newest first."""
+    if query.get("tabType") == "mxtype":
+        return margin_detail(query, rng)
     rows = list[Row]()
     days = bar_days(rng.world, read_day(query.get("beginDate")), read_day(query.get("endDate")))
     debts = rng.world.series("margin of Shanghai", days, 8e11, 0.004)

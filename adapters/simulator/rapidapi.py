@@ -1,8 +1,8 @@
 """Documents for RapidAPI endpoints: the path decides the shape, the arguments the subject.
 
-Shapes are plausible but not those of a provider. Prices and rates are those of the world; other
-figures depend on the subject alone, so that every host says the same of it. Requested identifiers
-are repeated.
+Shapes are plausible but not those of a provider. Prices, rates, statements, holders and events are
+those of the world; other figures depend on the subject alone, so that every host says the same of
+it. Requested identifiers are repeated.
 """
 
 import re
@@ -23,14 +23,17 @@ from adapters.simulator.shapes import (
     grouped,
     read_day,
 )
-from adapters.simulator.world import derivatives
+from adapters.simulator.world import companies, derivatives
 from adapters.simulator.world.calendar import FIRST
 from adapters.simulator.world.economy import COUNTRIES, figures, yields
-from adapters.simulator.world.instruments import LISTED
+from adapters.simulator.world.instruments import CHINA, LISTED
 from adapters.simulator.world.world import Bar, World
 from manifests import Catalog, Manifest, RapidApiBinding
 
-SUBJECTS = ("symbol", "symbols", "ticker", "id", "base", "from_currency", "query", "uuid", "name")
+SUBJECTS = (
+    *("symbol", "symbols", "ticker", "ticker_slug", "ticker_slugs", "id", "base"),
+    *("from_currency", "query", "uuid", "name"),
+)
 
 
 def simulate(catalog: Catalog) -> Simulation:
@@ -76,9 +79,7 @@ def document(
     subject = next((query[one] for one in names if query.get(one)), path.rsplit("/", 1)[-1])
     hint = f"{path} {name}".lower()
     shape = next((s for words, s in _SHAPES if any(w in hint for w in words.split())), _quote)
-    subjects = (
-        subject.split(",")[:MOST_SUBJECTS] if shape in (_quote, _bars, _holdings) else [subject]
-    )
+    subjects = subject.split(",")[:MOST_SUBJECTS] if shape in _BY_SUBJECT else [subject]
     made = [
         shape(Asked(one, hint, query), Luck(f"{world.seed} {shape.__name__} {one}", world))
         for one in subjects
@@ -323,74 +324,129 @@ def _options(asked: Asked, rng: Luck) -> object:
     }
 
 
+def _company(asked: Asked) -> str:
+    """The key of the share that a request is about; any other subject is a share of New York."""
+    key = asked.key
+    is_known = re.match(r"us:|hk0|bj|sh6|sz[0-3]", key) is not None
+    is_known = is_known and LISTED.get(key, CHINA[0]).kind == "share"
+    return key if is_known else f"us:{asked.subject.upper()}"
+
+
 def _news(asked: Asked, rng: Luck) -> object:
-    topics = ("results", "guidance", "a new product", "its dividend", "regulation", "demand")
+    """The last events of a company, or of the listed shares of New York."""
+    world, key = rng.world, _company(asked)
+    is_one = re.fullmatch(r"us:[A-Z]{1,5}(\.[A-Z])?|[a-z]{2}\d+", key)
+    others = [one.key for one in LISTED.values() if one.kind == "share" and one.exchange == "US"]
+    first = world.now - timedelta(1500 if is_one else 60)
+    found = [
+        event
+        for share in ([key] if is_one else others)
+        for event in companies.events(world, share, first, world.now)
+    ]
+    found.sort(key=lambda event: (event.day, event.english), reverse=True)
     return {
         "data": [
             {
-                "id": str(rng.randrange(10**6, 10**7)),
-                "title": f"Simulated news on {asked.subject}: {rng.choice(topics)}",
-                "publishedAt": (_now(rng) - timedelta(hours=hours)).isoformat(),
-                "commentCount": rng.randrange(200),
+                "id": str(rng.about("news", event.english).randrange(10**6, 10**7)),
+                "title": event.english,
+                "publishedAt": datetime.combine(event.day, time(20), UTC).isoformat(),
+                "commentCount": rng.about("comments", event.english).randrange(200),
             }
-            for hours in range(10)
+            for event in found[:10]
         ]
     }
 
 
 def _statements(asked: Asked, rng: Luck) -> object:
-    revenue = rng.lognormvariate(23, 1)
-    periods = []
-    for year in range(2025, 2020, -1):
-        margin = rng.uniform(0.05, 0.3)
-        periods.append(
-            {
-                "fiscalYear": year,
-                "revenue": round(revenue),
-                "netIncome": round(revenue * margin),
-                "totalAssets": round(revenue * rng.uniform(1, 3)),
-                "operatingCashFlow": round(revenue * margin * rng.uniform(0.8, 1.4)),
-                "eps": round(margin * 20, 2),
-            }
-        )
-        revenue *= 1 - rng.uniform(0, 0.1)
-    return {"symbol": asked.subject, "currency": "USD", "periods": periods}
+    """The last five years of a company, in the currency of its share."""
+    key = _company(asked)
+    parts = [part for part in companies.statements(rng.world, key) if part.is_annual]
+    periods = [
+        {
+            "fiscalYear": part.period.year,
+            "revenue": part.total["revenue"],
+            "netIncome": part.total["net_profit"],
+            "totalAssets": part.sheet["assets"],
+            "totalLiabilities": part.sheet["liabilities"],
+            "totalEquity": part.sheet["equity"],
+            "operatingCashFlow": part.total["operating_cash"],
+            "dividendsPaid": part.total["dividends"],
+            "eps": round(part.total["net_profit"] / part.shares, 4),
+        }
+        for part in parts[:-6:-1]
+    ]
+    currency = companies.CURRENCIES[rng.world.instrument(key).exchange]
+    return {"symbol": asked.subject, "currency": currency, "periods": periods}
+
+
+_EXCHANGES = {
+    "sh": "SSE",
+    "sz": "SZSE",
+    "hk": "HKEX",
+    "us": "US",
+    "coin": "CRYPTO",
+    "fx": "FOREX",
+    "future": "FUTURES",
+}
+_TEXTS = ("q", "query", "text", "keyword", "string", "search", "term", "ticker_slug")
 
 
 def _matches(asked: Asked, rng: Luck) -> object:
+    """The listed instruments that a text is in the name or code of, or the one that it names; some
+    of them, if nothing is searched for.
+    """
+    text = next((asked.query[name] for name in _TEXTS if asked.query.get(name)), "").casefold()
+    alias = _ALIASES.get(text.upper(), text).casefold()
+    found = [
+        one
+        for one in LISTED.values()
+        if any(word in f"{one.code} {one.name}".casefold() for word in (text, alias))
+    ]
+    found.sort(key=lambda one: (one.code.casefold() not in (text, alias), len(one.name)))
+    if not text:
+        rng.shuffle(found)
     return [
         {
-            "symbol": f"{asked.subject[:4].upper()}{number}",
-            "name": f"Simulated {asked.subject} {number}",
-            "exchange": rng.choice(("NASDAQ", "NYSE", "LSE", "HKEX")),
+            "symbol": one.code,
+            "name": one.name,
+            "exchange": _EXCHANGES.get(re.split(r":|\d|HSI", one.key)[0], "US"),
             "score": round(1 - number / 10, 2),
         }
-        for number in range(8)
+        for number, one in enumerate((found or [rng.world.instrument(asked.key)])[:8])
     ]
 
 
 def _holdings(asked: Asked, rng: Luck) -> object:
-    """What a fund or an index holds, the largest first, in percent."""
-    weights = rng.world.holdings(asked.key)
-    return {
-        "id": asked.subject,
-        "asOf": rng.world.now.isoformat(),
-        "holdings": [
-            {"symbol": LISTED[member].code, "name": LISTED[member].name}
-            | {"weight": round(100 * weight, 2)}
-            for member, weight in sorted(weights.items(), key=lambda item: -item[1])
-        ],
-    }
+    """What a fund or an index holds, or who holds a company, the largest first: percent of it."""
+    world, key = rng.world, asked.key
+    kind = world.instrument(key).kind
+    if kind in ("fund", "index") or any(word in asked.hint for word in ("portfolio", "etf")):
+        weights = world.holdings(key if kind in ("fund", "index") else f"of{asked.subject}")
+        day, held = world.now, sorted(weights.items(), key=lambda item: -item[1])
+        rows = [
+            {"symbol": one.code, "name": one.name, "weight": round(100 * part, 4)}
+            for one, part in ((world.instrument(member), part) for member, part in held)
+        ]
+    else:
+        key = _company(asked)
+        day = companies.statements(world, key)[-1].period
+        rows = [
+            {"name": one.name, "weight": round(one.percent, 4)}
+            for one in companies.holders(world, key, day)
+        ]
+    return {"id": asked.subject, "asOf": day.isoformat(), "holdings": rows}
 
 
 def _profile(asked: Asked, rng: Luck) -> object:
+    """What a company is."""
+    about = companies.profile(rng.world, _company(asked))
     return {
         "symbol": asked.subject,
-        "name": f"Simulated {asked.subject} Corp.",
-        "sector": rng.choice(("Technology", "Financials", "Energy", "Health Care")),
-        "employees": rng.randrange(500, 200_000),
-        "country": "US",
-        "founded": rng.randrange(1890, 2015),
+        "name": about.name,
+        "sector": about.sector,
+        "employees": about.employees,
+        "country": about.country,
+        "founded": about.listed.year - 10,
     }
 
 
@@ -506,6 +562,9 @@ def _figures(asked: Asked, rng: Luck) -> object:
         "percent": round(rng.uniform(0.5, 9), 3),
     }
 
+
+_BY_SUBJECT = (_quote, _bars, _statements, _holdings, _profile)
+"""The shapes of which each subject of a list has its own."""
 
 _SHAPES: tuple[tuple[str, Callable[[Asked, Luck], object]], ...] = (
     ("option-expirations options/expirations", _expirations),

@@ -116,7 +116,7 @@ def read_day(text: str | None) -> date | None:
 
 def asked(query: Query, name: str) -> str:
     """Read the value that a data centre filter such as (CODE="x")(DAY>='y') gives a field."""
-    found = re.search(rf"{name}=[\"']([^\"']*)", query.get("filter", ""))
+    found = re.search(rf"\b{name}=[\"']([^\"']*)", query.get("filter", ""))
     return found[1] if found else ""
 
 

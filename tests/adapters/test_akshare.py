@@ -100,6 +100,24 @@ async def test_hosts_tell_one_number_of_rates_bonds_and_figures(
     assert float(cpi["今值"]) == office["2026年4月"]
 
 
+async def test_three_pages_tell_one_profit_of_a_company(
+    catalog: Catalog, adapter: AkShareAdapter
+) -> None:
+    async def rows(name: str, **given: str) -> list[dict[str, object]]:
+        manifest = tool(catalog, name)
+        answer = await adapter.fetch(manifest, Signature(manifest).bind(given), 20)
+        found: list[dict[str, object]] = json.loads(answer.data)
+        return found
+
+    every = await rows("stock_yjbb_em", date="20241231")
+    (profit,) = [row["净利润-净利润"] for row in every if row["股票代码"] == "600519"]
+    years = await rows("stock_profit_sheet_by_yearly_em", symbol="SH600519")
+    assert profit in [one["NETPROFIT"] for one in years if "2024" in str(one["REPORT_DATE"])]
+    figures = await rows("stock_financial_analysis_indicator_em", symbol="600519.SH")
+    day = [one for one in figures if str(one["REPORT_DATE"]).startswith("2024-12-31")]
+    assert [one["PARENTNETPROFIT"] for one in day] == [profit]
+
+
 async def test_only_functions_of_the_catalogue_are_ever_called(
     catalog: Catalog, adapter: AkShareAdapter
 ) -> None:

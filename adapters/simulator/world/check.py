@@ -17,7 +17,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from adapters.simulator.akshare_boards import BOARD_PAYLOADS
 from adapters.simulator.akshare_bonds import BONDS
+from adapters.simulator.akshare_company_pages import COMPANY_PAGES
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_economy import ECONOMY
 from adapters.simulator.akshare_funds import FUNDS
@@ -26,7 +28,7 @@ from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.akshare_quotes import QUOTES
 from adapters.simulator.rapidapi import document
 from adapters.simulator.shapes import MONEY, MOST, Luck
-from adapters.simulator.world import derivatives
+from adapters.simulator.world import companies, derivatives
 from adapters.simulator.world.calendar import trading_days
 from adapters.simulator.world.economy import (
     COUNTRIES,
@@ -46,9 +48,10 @@ _TENCENT = MARKET["proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/ge
 _SINA_MINUTES = QUOTES["quotes.sina.cn", "/cn/api/jsonp_v2.php/*/CN_MarketDataService.getKLineData"]
 _KLINE = EASTMONEY["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
 _REPORT = EASTMONEY["datacenter-web.eastmoney.com", "/api/data/v1/get"]
+_MULTIPLES = COMPANY_PAGES["gushitong.baidu.com", "/opendata"]
 _CSINDEX = MARKET["www.csindex.com.cn", "/csindex-home/perf/index-perf"]
 _BANK = MARKET["biz.finance.sina.com.cn", "/forex/forex.php"]
-_VIEWS = {**EASTMONEY, **ECONOMY, **BONDS, **MACRO}
+_VIEWS = {**EASTMONEY, **ECONOMY, **BONDS, **MACRO, **BOARD_PAYLOADS}
 _TREASURY = "RPTA_WEB_TREASURYYIELD"
 
 LEAST_FACTS = 9
@@ -295,6 +298,88 @@ def _worth(world: World) -> Found:
             yield _one(is_so, f"{one.key} {row['TRADE_DATE']}")
 
 
+def _stated(world: World) -> Found:
+    """Statements add up: assets, profits, cash, quarters and years, and what was paid out."""
+    for key, parts in _all_stated(world):
+        for part, before in zip(parts, (None, *parts), strict=False):
+            own, sheet, total = part.quarter, part.sheet, part.total
+            costs = ("cost", "surcharge", "selling", "administration", "research", "finance")
+            start = before.total if before and part.period.month > 3 else dict.fromkeys(own, 0)
+            sums = (
+                (sheet["assets"], sheet["liabilities"] + sheet["equity"]),
+                (sheet["equity"], sheet["capital"] + sheet["surplus"] + sheet["retained"]),
+                (own["operating_profit"], own["revenue"] - sum(own[cost] for cost in costs)),
+                (own["profit"], own["operating_profit"] + own["nonoperating"]),
+                (own["net_profit"], own["profit"] - own["tax"]),
+                (
+                    own["cash_change"],
+                    own["operating_cash"] + own["investing_cash"] + own["financing_cash"],
+                ),
+                (own["financing_cash"], own["borrowed"] + own["raised"] - own["dividends"]),
+                (sheet["cash"], before.sheet["cash"] + own["cash_change"] if before else None),
+                *((total[name], own[name] + start[name]) for name in own),
+            )
+            is_so = all(wanted in (found, None) for found, wanted in sums)
+            yield _one(is_so and part.published <= world.now, f"{key} {part.period} {sums}")
+        paid = sum(part.quarter["dividends"] for part in parts)
+        first, last = date(companies.FIRST_YEAR - 1, 12, 31), parts[-1].period
+        days = [p for p in world.history(key).payouts if first < p.day <= last]
+        cash = sum(round(payout.cash * parts[-1].shares) for payout in days)
+        yield _one(paid == cash, f"{key} paid out {paid} {cash}")
+
+
+def _all_stated(world: World) -> Iterator[tuple[str, tuple[companies.Statement, ...]]]:
+    for key, one in LISTED.items():
+        if one.kind == "share":
+            yield key, companies.statements(world, key)
+
+
+def _owned(world: World) -> Found:
+    """Holders, flows and margin balances add up."""
+    for one in CHINA[::3]:
+        part = companies.statements(world, one.key)[-1]
+        held = companies.holders(world, one.key, part.period)
+        percent = sum(holder.percent for holder in held)
+        is_so = len({holder.name for holder in held}) == 10 and 0 < percent <= 100
+        parts = (abs(h.shares / part.shares * 100 - h.percent) < 1e-4 for h in held)
+        yield _one(is_so and all(parts), f"{one.key} {held}")
+        for flow in companies.flows(world, one.key):
+            zero = flow.super_large + flow.large + flow.medium + flow.small
+            yield _one(zero == 0, f"{one.key} {flow}")
+        margins = companies.margins(world, one.key, world.now - timedelta(60), world.now)
+        for a, b in pairwise(margins):
+            is_so = b.owed == a.owed + b.bought - b.repaid and b.repaid >= 0
+            is_so = is_so and b.lent == a.lent + b.sold - b.returned
+            yield _one(is_so, f"{one.key} {a} {b}")
+
+
+def _told(world: World) -> Found:
+    """Reports, pages and other hosts tell the same of a company."""
+    for key, parts in _all_stated(world):
+        one, last = LISTED[key], [part for part in parts if part.is_annual][-1]
+        told: Any = document(
+            "/income", {"symbol": one.code if one.exchange == "US" else key}, world
+        )
+        year = told["periods"][0]
+        figures = (year["revenue"], year["netIncome"], year["totalAssets"], year["eps"])
+        if one.exchange != "CN":
+            wanted = (last.total["revenue"], last.total["net_profit"], last.sheet["assets"])
+            yield _one(figures[:3] == wanted, f"{key} {figures} {wanted}")
+            continue
+        asked = f'(SECUCODE="{one.code}.{key[:2].upper()}")'
+        query = {"type": "RPT_F10_FINANCE_MAINFINADATA", "filter": asked}
+        for row in orjson.loads(_REPORT(query, Luck("", world)).body)["result"]["data"]:
+            if row["REPORT_DATE"][:10] == f"{last.period}":
+                wanted = (row["TOTALOPERATEREVE"], row["PARENTNETPROFIT"], row["EPSJB"])
+                is_so = (figures[0], figures[1], figures[3]) == wanted
+                yield _one(is_so, f"{key} {figures} {wanted}")
+    values = {each.day: each for each in companies.valuations(world, CHINA[0].key)}
+    query = {"tag": "市净率", "code": CHINA[0].code, "chart_select": "近一年"}
+    answer = orjson.loads(_MULTIPLES(query, Luck("", world)).body)["Result"][0]["DisplayData"]
+    for day, text in answer["resultData"]["tplData"]["result"]["chartInfo"][0]["body"]:
+        yield _one(f"{values[date.fromisoformat(day)].book:.2f}" == text, f"{day} {text}")
+
+
 def _sources(world: World) -> Found:
     """Sources that tell the same fact tell one number."""
     for code in ("000300", "000016", "000905"):
@@ -413,7 +498,7 @@ def _bonds(world: World) -> Found:
 def _quotes(world: World) -> Found:
     """What is quoted of a bond is the last day of its history."""
     host, path = "vip.stock.finance.sina.com.cn", "/quotes_service/api/json_v2.php/Market_Center"
-    for row in _view(world, host, f"{path}.getHQNodeData")[::5]:
+    for row in _view(world, host, f"{path}.getHQNodeData", node="hs_z")[::5]:
         (bar,) = world.latest(row["symbol"], 1)
         told = [row[name] for name in ("open", "high", "low", "trade", "settlement", "volume")]
         is_so = told == [*bar[1:]] == [*bond(world, row["code"]).bars(world, bar.day)[-1][1:]]
@@ -469,7 +554,7 @@ def _days(world: World) -> Found:
 
 
 def _later(world: World) -> Found:
-    """A later day adds to a history and changes nothing in it."""
+    """A later day adds to histories and statements and changes nothing in them."""
     earlier = World(world.seed, ANCHOR + (world.now - ANCHOR) // 2)
     for key in LISTED:
         a, b = earlier.history(key), world.history(key)
@@ -478,13 +563,16 @@ def _later(world: World) -> Found:
             np.array_equal(getattr(a, name), getattr(b, name)[:number])
             for name in ("open", "high", "low", "close", "before", "volume", "factor")
         )
+        if LISTED[key].kind == "share":
+            parts = companies.statements(earlier, key)
+            is_so = is_so and parts == companies.statements(world, key)[: len(parts)]
         yield _one(is_so, key)
 
 
 _IDENTITIES: tuple[Callable[[World], Found], ...] = (
     *(_ordered, _adjusted, _exchange, _curves, _bonds, _quotes, _convertibles, _released),
     *(_limited, _ranges, _weeks, _indices, _funds, _held, _worth, _sources, _rates),
-    *(_minutes, _futures, _parity, _days, _later),
+    *(_minutes, _futures, _parity, _days, _later, _stated, _owned, _told),
 )
 
 

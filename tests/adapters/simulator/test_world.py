@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from adapters.simulator.akshare import PAYLOADS
 from adapters.simulator.rapidapi import document
 from adapters.simulator.shapes import Luck
-from adapters.simulator.world import derivatives
+from adapters.simulator.world import companies, derivatives
 from adapters.simulator.world.calendar import trading_days
 from adapters.simulator.world.check import LEAST_FACTS, facts, identities
 from adapters.simulator.world.economy import COUNTRIES, bond, figures, series
@@ -132,6 +132,47 @@ def test_a_chain_of_options_is_ordered_and_keeps_its_prices(family: str) -> None
     assert earlier.bars(one.key) == MADE.bars(one.key, None, earlier.now)
     if family == "510050":
         assert derivatives.option_by_code(MADE, one.code) == one
+
+
+@pytest.mark.parametrize("now", [date(2024, 1, 2), date(2026, 4, 29), date(2026, 12, 31)])
+@pytest.mark.parametrize("key", ["sh600519", "sz123456", "hk00700", "us:AAPL", "us:NOBODY"])
+def test_every_share_has_statements_of_which_none_is_published_later(key: str, now: date) -> None:
+    world = World(3, now)
+    parts = companies.statements(world, key)
+    periods = [part.period for part in parts]
+    assert periods == sorted(set(periods))
+    assert periods[0] == date(2010, 3, 31)
+    assert now - timedelta(190) < periods[-1] < now
+    assert all(part.period < part.published <= now for part in parts)
+    assert companies.statements(World(4, now), key) != parts
+    multiples = [each.earnings for each in companies.valuations(world, key)]
+    assert 1 < min(multiples) <= max(multiples) < 300
+
+
+@pytest.mark.parametrize("symbol", ["600519.SS", "0700.HK", "AAPL", "NOBODY"])
+def test_hosts_tell_the_same_of_a_company(symbol: str) -> None:
+    income: Any = document("/v3/income-statement", {"symbol": symbol}, MADE)
+    sheet: Any = document(f"/balance-sheet/{symbol}", {}, MADE)
+    assert income == sheet
+    last = income["periods"][0]
+    assert last["fiscalYear"] == 2025
+    assert last["totalAssets"] == last["totalLiabilities"] + last["totalEquity"]
+    news: Any = document("/news", {"symbol": symbol}, MADE)
+    moments = [one["publishedAt"] for one in news["data"]]
+    assert moments == sorted(moments, reverse=True)
+    assert moments[0][:10] <= str(NOW)
+    held: Any = document("/holdings", {"symbol": symbol}, MADE)
+    assert len(held["holdings"]) == 10
+    assert sum(one["weight"] for one in held["holdings"]) < 100
+
+
+def test_a_search_finds_what_is_listed_and_a_fund_holds_shares() -> None:
+    found: Any = document("/auto-complete", {"q": "tesla"}, MADE)
+    assert [one["symbol"] for one in found] == ["TSLA"]
+    named: Any = document("/search", {"query": "茅台"}, MADE)
+    assert named[0]["name"] == "贵州茅台"
+    fund: Any = document("/etf/holdings", {"symbol": "SPY"}, MADE)
+    assert sum(one["weight"] for one in fund["holdings"]) == pytest.approx(100, abs=0.01)
 
 
 def test_another_seed_is_another_market() -> None:
