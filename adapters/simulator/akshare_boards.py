@@ -21,6 +21,7 @@ from adapters.simulator.shapes import (
     grouped,
     read_day,
 )
+from adapters.simulator.world.companies import listing_day, valuation, valuations
 from adapters.simulator.world.instruments import BOARDS, CHINA, INDUSTRIES, LISTED, Instrument
 from adapters.simulator.world.world import Bar, World
 
@@ -215,8 +216,8 @@ def _node(query: Query, rng: Luck) -> Reply:
     for one in _of_node(query.get("node", "hs_a")) if query.get("page", "1") == "1" else ():
         bar, worth = rng.world.latest(one.key, 1)[-1], 0.0
         worth = bar.close * one.shares / 1e4
-        luck = rng.about("valuation", one.code)
-        ratio = bar.close * luck.uniform(8, 40) / one.level
+        known = valuation(rng.world, one.key)
+        ratios = (known.earnings, known.book) if known else (0.0, 0.0)
         rows.append(
             {"symbol": one.key, "code": one.code, "name": one.name, "trade": f"{bar.close:.3f}"}
             | {"pricechange": round(bar.close - bar.before, 3)}
@@ -224,7 +225,7 @@ def _node(query: Query, rng: Luck) -> Reply:
             | {"sell": f"{bar.close + 0.01:.3f}", "settlement": f"{bar.before:.3f}"}
             | {"open": f"{bar.open:.3f}", "high": f"{bar.high:.3f}", "low": f"{bar.low:.3f}"}
             | {"volume": bar.volume * 100, "amount": _amount(bar), "ticktime": "15:00:00"}
-            | {"per": round(ratio, 3), "pb": round(ratio / 8, 3), "mktcap": round(worth, 2)}
+            | {"per": round(ratios[0], 3), "pb": round(ratios[1], 3), "mktcap": round(worth, 2)}
             | {"nmc": round(worth * 0.8, 2)}
             | {"turnoverratio": round(bar.volume * 1e4 / one.shares, 5)}
         )
@@ -292,11 +293,6 @@ _STAR: Final = [one for one in CHINA if one.key.startswith("sh688")]
 _SHENZHEN: Final = [one for one in CHINA if one.key.startswith("sz")]
 
 
-def _listed_on(world: World, one: Instrument) -> date:
-    """The day on which a share was listed."""
-    return date(1998, 1, 5) + timedelta(int(2000 * world.luck("listed", one.key)))
-
-
 def _shanghai(query: Query, rng: Luck) -> Reply:
     """Shanghai's queries by their names."""
     kind = query.get("sqlId", "")
@@ -308,7 +304,7 @@ def _shanghai(query: Query, rng: Luck) -> Reply:
             {"A_STOCK_CODE": one.code, "B_STOCK_CODE": "-", "SEC_NAME_CN": one.name}
             | {"SEC_NAME_FULL": one.name, "COMPANY_ABBR": one.name}
             | {"FULL_NAME": f"{one.name}股份有限公司"}
-            | {"LIST_DATE": f"{_listed_on(rng.world, one):%Y%m%d}"}
+            | {"LIST_DATE": f"{listing_day(rng.world, one):%Y%m%d}"}
             for one in ones
         ]
         return as_json({"result": rows})
@@ -327,8 +323,14 @@ def _dealt(world: World, day: date | None) -> list[Row]:
         volume = sum(bar.volume for _, bar in bars) / 1e6
         amount = sum(_amount(bar) for _, bar in bars) / 1e8
         shares = sum(one.shares for one, _ in bars) or 1
+        known = [v for one, _ in bars for v in valuations(world, one.key, days[0], days[0])]
+        ratio = (
+            f"{sum(v.value for v in known) / sum(v.value / v.earnings for v in known):.2f}"
+            if known
+            else "-"
+        )
         rows.append(
-            {"TOTAL_VALUE": f"{worth:.2f}", "TRADE_VOL": f"{volume:.4f}", "AVG_PE_RATE": "13.50"}
+            {"TOTAL_VALUE": f"{worth:.2f}", "TRADE_VOL": f"{volume:.4f}", "AVG_PE_RATE": ratio}
             | {"TOTAL_TO_RATE": f"{volume * 1e10 / shares:.4f}", "TRADE_AMT": f"{amount:.2f}"}
             | {"PRODUCT_CODE": code, "NEGO_VALUE": f"{worth * 0.8:.2f}"}
             | {"NEGO_TO_RATE": f"{volume * 1e10 / shares / 0.8:.4f}"}
@@ -347,7 +349,7 @@ def _shenzhen(query: Query, rng: Luck) -> Reply:
     ]
     for one in _SHENZHEN:
         board = "创业板" if one.code.startswith("3") else "主板"
-        row: list[str | float] = [board, one.code, one.name, str(_listed_on(rng.world, one))]
+        row: list[str | float] = [board, one.code, one.name, str(listing_day(rng.world, one))]
         rows.append([*row, f"{one.shares:,}", f"{round(one.shares * 0.8):,}", INDUSTRIES[one.code]])
     return as_xlsx(rows)
 
@@ -405,7 +407,7 @@ def _xueqiu(query: Query, rng: Luck) -> Reply:
     """The quote of one share."""
     symbol, world = query.get("symbol", "SH600000"), rng.world
     key = symbol.lower() if symbol[:2] in {"SH", "SZ", "BJ"} else sina_key(symbol)
-    one, bar = world.instrument(key), world.latest(key, 1)[-1]
+    one, bar, known = world.instrument(key), world.latest(key, 1)[-1], valuation(world, key)
     year = world.bars(key, world.now - timedelta(365))
     start = world.close(key, date(world.now.year - 1, 12, 31))
     lot = 100 if one.exchange == "CN" else 1
@@ -422,7 +424,9 @@ def _xueqiu(query: Query, rng: Luck) -> Reply:
         "current_year_percent": round((bar.close / start - 1) * 100, 2),
         "turnover_rate": round(bar.volume * lot * 100 / (one.shares or 5e9), 2),
         "total_shares": one.shares, "market_capital": round(bar.close * one.shares, 2),
-        "time": round(at.timestamp() * 1000), "timestamp": round(at.timestamp() * 1000),
+        "pe_ttm": known and known.earnings, "pe_lyr": known and known.earnings_of_year,
+        "pb": known and known.book, "time": round(at.timestamp() * 1000),
+        "timestamp": round(at.timestamp() * 1000),
     }  # fmt: skip
     return as_json({"data": {"quote": told}, "error_code": 0, "error_description": ""})
 

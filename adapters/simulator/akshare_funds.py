@@ -21,6 +21,7 @@ from adapters.simulator.shapes import (
     key_of,
     read_day,
 )
+from adapters.simulator.world.companies import index_earnings
 from adapters.simulator.world.economy import money
 from adapters.simulator.world.instruments import INDUSTRIES, LISTED
 from adapters.simulator.world.world import Bar, World
@@ -437,13 +438,13 @@ def _csindex_ratios(query: Query, rng: Luck) -> Reply:
     """The ratios of price to earnings and of payouts to price of one CSI index, newest first."""
     code = rng.path.rpartition("/")[2].removesuffix("indicator.xls")
     bars = rng.world.latest(index_key(code), 20)
-    earned = bars[0].close / (10 + 20 * rng.world.luck("index earnings", code))
+    ratios = index_earnings(rng.world, index_key(code))[-len(bars) :].tolist()
     name = rng.world.instrument(index_key(code)).name
     heads: list[str | float] = ["日期Date", "指数代码Index Code", "指数中文全称", "指数中文简称"]
     heads += ["指数英文全称", "指数英文简称", "市盈率1", "市盈率2", "股息率1", "股息率2"]
     rows: list[list[str | float]] = [heads]
-    for bar in reversed(bars):
-        ratio = round(bar.close / earned, 2)
+    for bar, multiple in zip(reversed(bars), reversed(ratios), strict=True):
+        ratio = round(multiple, 2)
         row: list[str | float] = [f"{bar.day:%Y%m%d}", code, name, name, f"CSI {code}", code]
         rows.append(
             [*row, ratio, round(ratio * 1.02, 2), round(35 / ratio, 2), round(34 / ratio, 2)]

@@ -22,6 +22,7 @@ from adapters.simulator.shapes import (
     html_table,
     read_day,
 )
+from adapters.simulator.world import derivatives
 from adapters.simulator.world.economy import (
     COUNTRIES,
     events,
@@ -101,14 +102,16 @@ _GOODS = {
 }  # fmt: skip
 
 
-def _goods(world: World, code: str, days: Sequence[date]) -> list[tuple[float, float, float]]:
-    """The spot price of a product by day, with the nearest and the main contract's."""
-    bases = world.series(f"basis {code}", days, 1.0, 0.002)
-    found = list[tuple[float, float, float]]()
-    for day, base in zip(days, bases, strict=True):
-        spot = world.close(f"future:{code}", day)
-        found.append((spot, round(spot * (1 + base) / 2, 1), round(spot * base, 1)))
-    return found
+def _goods(world: World, code: str, days: Sequence[date]) -> list[tuple[float, float]]:
+    """The spot price of a product by day, with the main contract's."""
+    keys = (derivatives.spot_of(code), f"future:{code}0")
+    return [(world.close(keys[0], day), world.close(keys[1], day)) for day in days]
+
+
+def _nearest(world: World, code: str, day: date) -> float:
+    """The price of the nearest contract of a product."""
+    month, _ = derivatives.months(code, day)[0]
+    return world.close(f"future:{code}{month}", day)
 
 
 def _spot_index(query: Query, rng: Luck) -> Reply:
@@ -121,18 +124,21 @@ def _spot_product(query: Query, rng: Luck) -> Reply:
     """The last days of one product: prices, basis by price, and basis."""
     code = [*_GOODS.values()][int(rng.path[-8:-5]) % len(_GOODS)]
     days = rng.world.days("CN")[-30:]
-    columns = _goods(rng.world, code, days)
+    columns = [
+        (spot, main, _nearest(rng.world, code, day))
+        for day, (spot, main) in zip(days, _goods(rng.world, code, days), strict=True)
+    ]
     head = ["日期", *(f"{day:%m-%d}" for day in days)]
-    prices = zip(*((spot, main, soon) for spot, soon, main in columns), strict=True)
+    prices = zip(*columns, strict=True)
     names = ("现货价格", "主力合约", "最近合约")
     one: list[Sequence[object]] = [head, *([n, *row] for n, row in zip(names, prices, strict=True))]
     two: list[Sequence[object]] = [
         head,
-        ["基差率", *(f"{(spot - main) / spot * 100:.2f}%" for spot, _, main in columns)],
+        ["基差率", *(f"{(spot - main) / spot * 100:.2f}%" for spot, main, _ in columns)],
     ]
     three: list[Sequence[object]] = [
         head,
-        ["主力基差", *(round(spot - main, 2) for spot, _, main in columns)],
+        ["主力基差", *(round(spot - main, 2) for spot, main, _ in columns)],
     ]
     return as_page(html_table([["-"]]), *(html_table(rows) for rows in (one, two, three)))
 
@@ -145,11 +151,11 @@ def _bases(query: Query, rng: Luck) -> Reply:
     lines = ["".join(f"<td>{name}</td>" for name in head) for head in (above, below)]
     for name, code in _GOODS.items():
         known = _goods(rng.world, code, days)
-        bases = [round(spot - main, 2) for spot, _, main in known]
-        spot, _, main = known[-1]
+        bases = [round(spot - main, 2) for spot, main in known]
+        spot, main = known[-1]
         now = html_table([[bases[-1], f"{bases[-1] / spot * 100:.2f}%"]])
         rest = (max(bases), min(bases), round(sum(bases) / len(bases), 2))
-        cells = (name, spot, f"{code}{days[-1] + timedelta(122):%y%m}", main, now, *rest)
+        cells = (name, spot, f"{code}{derivatives.main_month(code, days[-1])}", main, now, *rest)
         lines.append("".join(f"<td>{cell}</td>" for cell in cells))
     table = "".join(f"<tr>{line}</tr>" for line in lines)
     return as_page(html_table([["-"]]), f"<table>{table}</table>", html_table([["-"]]))
@@ -172,7 +178,7 @@ def _spot_shares(query: Query, rng: Luck) -> Reply:
     for sector, goods in _SECTORS.items():
         rows = list[Row]()
         for name, code in goods.items():
-            prices = [spot for spot, _, _ in _goods(rng.world, code, days)]
+            prices = [spot for spot, _ in _goods(rng.world, code, days)]
             row = {"name": name} | {f"p{n}": price for n, price in enumerate(prices[-6:-1])}
             row |= {"price": prices[-1], "zdf": round((prices[-1] / prices[0] - 1) * 100, 2)}
             industry = _MAKERS.get(sector, "化学制品")

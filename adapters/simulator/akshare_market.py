@@ -18,6 +18,7 @@ from adapters.simulator.shapes import (
     key_of,
     read_day,
 )
+from adapters.simulator.world.companies import index_earnings
 from adapters.simulator.world.world import Bar
 
 # --- exchanges and index compilers ---------------------------------------------------------------
@@ -27,14 +28,17 @@ def _csindex(query: Query, rng: Luck) -> Reply:
     """Daily bars of one CSI index with its names, sample size and earnings ratio."""
     code = query.get("indexCode", "000300")
     days = bar_days(rng.world, read_day(query.get("startDate")), read_day(query.get("endDate")))
+    key, world = key_of("2", code), rng.world
+    name, number = world.instrument(key).name, len(world.weights(key))
+    ratios = dict(zip(world.history(key).days, index_earnings(world, key).tolist(), strict=True))
     rows = [
-        {"tradeDate": f"{bar.day:%Y%m%d}", "indexCode": code, "indexNameCnAll": f"样本{code}指数"}
-        | {"indexNameCn": f"样本{code}", "indexNameEnAll": f"CSI Sample {code} Index"}
-        | {"indexNameEn": f"Sample {code}", "open": bar.open, "high": bar.high, "low": bar.low}
+        {"tradeDate": f"{bar.day:%Y%m%d}", "indexCode": code, "indexNameCnAll": name}
+        | {"indexNameCn": name, "indexNameEnAll": f"CSI {code} Index"}
+        | {"indexNameEn": f"CSI {code}", "open": bar.open, "high": bar.high, "low": bar.low}
         | {"close": bar.close, "change": round(bar.close - bar.before, 2)}
         | {"changePct": round(bar.change, 2), "tradingVol": round(bar.volume / 1e4, 2)}
-        | {"tradingValue": round(paid / 1e8, 2), "consNumber": 60}
-        | {"peg": round(bar.close / 300, 2)}
+        | {"tradingValue": round(paid / 1e8, 2), "consNumber": number}
+        | {"peg": round(ratios[bar.day], 2)}
         for bar, paid in _index_bars(rng, code, days)
     ]
     return as_json({"code": "200", "msg": "Success", "data": rows, "success": True})

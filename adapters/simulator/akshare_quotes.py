@@ -12,6 +12,7 @@ import numpy as np
 
 from adapters.simulator.akshare_eastmoney import minutes
 from adapters.simulator.shapes import Luck, Payload, Query, Reply, Row, as_json, key_of
+from adapters.simulator.world import companies
 from adapters.simulator.world.instruments import BOARDS, CHINA, LISTED, Instrument
 from adapters.simulator.world.world import Bar, World
 
@@ -21,12 +22,10 @@ from adapters.simulator.world.world import Bar, World
 def quote(world: World, key: str) -> dict[str, object]:
     """What a list says of an instrument at the close, by Eastmoney's numbers of the fields."""
     one, bar = world.instrument(key), world.latest(key, 1)[-1]
-    luck = Luck(f"{world.seed} {('valuation', one.code)}", world)
+    known = companies.valuation(world, key)
+    income = companies.statements(world, key)[-1].total["net_profit"] if known else "-"
     lot = 100 if one.exchange == "CN" else 1
-    earned, year = (
-        one.level / luck.uniform(8, 40),
-        world.close(key, date(world.now.year - 1, 12, 31)),
-    )
+    year = world.close(key, date(world.now.year - 1, 12, 31))
     days = world.history(key).days
     then = world.close(key, days[max(len(days) - 61, 0)])
     worth = bar.close * one.shares
@@ -37,12 +36,12 @@ def quote(world: World, key: str) -> dict[str, object]:
         "f6": round(world.paid(key, [bar])[0], 2),
         "f7": round((bar.high - bar.low) / bar.before * 100, 2),
         "f8": round(bar.volume * lot * 100 / (one.shares or 5e9), 2),
-        "f9": round(bar.close / earned, 2), "f10": 1.0, "f11": 0.0, "f12": one.code,
+        "f9": known.earnings if known else "-", "f10": 1.0, "f11": 0.0, "f12": one.code,
         "f13": market, "f14": one.name, "f15": bar.high, "f16": bar.low, "f17": bar.open,
         "f18": bar.before, "f20": round(worth), "f21": round(worth * 0.8), "f22": 0.0,
-        "f23": round(bar.close / earned / 8, 2), "f24": round((bar.close / then - 1) * 100, 2),
-        "f25": round((bar.close / year - 1) * 100, 2), "f33": 0.0, "f45": round(worth / 20),
-        "f62": 0.0, "f115": round(bar.close / earned, 2), "f128": "-", "f140": "-", "f136": "-",
+        "f23": known.book if known else "-", "f24": round((bar.close / then - 1) * 100, 2),
+        "f25": round((bar.close / year - 1) * 100, 2), "f33": 0.0, "f45": income,
+        "f62": 0.0, "f115": known.earnings if known else "-", "f128": "-", "f140": "-", "f136": "-",
         "f152": 2,
     }  # fmt: skip
     if one.kind == "index" and one.members and key.startswith("bk:"):

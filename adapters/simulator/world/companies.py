@@ -421,6 +421,32 @@ def valuations(
     return found
 
 
+def valuation(world: World, key: str) -> Valuation | None:
+    """The multiples of a share's last day, unless there is no year of statements yet; none of what
+    is no share.
+    """
+    if world.instrument(key).kind != "share":
+        return None
+    return next(iter(valuations(world, key, world.history(key).days[-1])), None)
+
+
+@lru_cache(16)
+def index_earnings(world: World, key: str) -> Floats:
+    """What the members of an index are worth by their earnings of a year, by day of its history; 0
+    as long as a member has no year of statements.
+    """
+    worth = income = np.zeros(len(world.history(key).days))
+    for member in world.weights(key):
+        made, parts = world.history(member), statements(world, member)
+        earned = np.full(len(made.days), np.inf)
+        for at in range(4, len(parts)):
+            start = between(made.days, None, parts[at].published - timedelta(1)).stop
+            earned[start:] = sum(part.quarter["net_profit"] for part in parts[at - 3 : at + 1])
+        worth, income = worth + made.close * issued(world.instrument(member)), income + earned
+    found: Floats = worth / income
+    return found
+
+
 def flows(world: World, key: str, number: int = 120) -> list[Flow]:
     """The capital flows of the last days, so many."""
     bars, size = world.latest(key, number), len(world.history(key).days)

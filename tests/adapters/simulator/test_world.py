@@ -386,7 +386,7 @@ def test_a_fund_shows_what_it_holds() -> None:
     held = {one["symbol"]: one["weight"] for one in spy["holdings"]}
     assert sum(held.values()) == pytest.approx(100, abs=0.2)
     weights = MADE.holdings("us:SPX")
-    assert held == {key.removeprefix("us:"): round(100 * w, 2) for key, w in weights.items()}
+    assert held == {key.removeprefix("us:"): round(100 * w, 4) for key, w in weights.items()}
     assert len(qqq["holdings"]) == 9
     start, now = MADE.close("us:SPY", date(2024, 1, 2)), MADE.close("us:SPY")
     index = MADE.close("us:SPX") / MADE.close("us:SPX", date(2024, 1, 2))
