@@ -21,9 +21,9 @@ from adapters.simulator.shapes import (
     asked,
     bar_days,
     html_table,
-    near,
     read_day,
 )
+from adapters.simulator.world.companies import valuation
 from adapters.simulator.world.economy import (
     COUNTRY_OF,
     KINDS,
@@ -233,7 +233,7 @@ def _convertibles(query: Query, rng: Luck) -> Reply:
         premium, left = (bar.close / worth - 1) * 100, (one.matures - world.now).days / 365
         cell: dict[str, object] = {"bond_id": code, "bond_nm": one.name, "price": bar.close}
         cell |= {"increase_rt": round(bar.change, 2), "sincrease_rt": round(quoted.change, 2)}
-        cell |= near(rng, pb=(0.6, 5))
+        cell |= {"pb": round(known.book, 2) if (known := valuation(world, one.share)) else None}
         cell |= {"volume": round(bar.volume * bar.close / 1000, 2)}
         cell |= {"stock_id": share.code, "stock_nm": share.name, "sprice": quoted.close}
         cell |= {"convert_price": strike, "convert_value": round(worth, 2)}

@@ -14,7 +14,6 @@ from adapters.simulator.shapes import (
     GROUPED,
     HISTORY,
     MOST,
-    STOCKS,
     Luck,
     Payload,
     Query,
@@ -33,6 +32,7 @@ from adapters.simulator.world.companies import (
     FREE,
     industry_of,
     issued,
+    listed_of,
     listing_day,
     valuations,
 )
@@ -206,19 +206,22 @@ def _connect(query: Query, rng: Luck) -> Reply:
 
 
 def _limit_up(query: Query, rng: Luck) -> Reply:
-    """Stocks that closed at their upper limit on a day, prices in thousandths."""
-    pool, rng = list[Row](), rng.about("limit up", query.get("date"))
-    for code, name, industry in rng.sample(STOCKS, 9):
-        wide, runs = code.startswith(("300", "688")), rng.randint(1, 4)
-        price, cap = round(rng.uniform(5, 60), 2), rng.uniform(2e9, 4e10)
+    """The shares that rose most on a day, in the form of those at their limit; prices are in
+    thousandths.
+    """
+    pool, world, day = list[Row](), rng.world, read_day(query.get("date"))
+    for key in listed_of(world, day) if day in world.days("CN") else ():
+        one, (bar,) = world.instrument(key), world.bars(key, day, day)
+        luck, free = rng.about("limit up", day, key), round(one.shares * FREE)
+        amount = round(world.paid(key, [bar])[0])
         pool.append(
-            {"c": code, "m": int(code[0] == "6"), "n": name, "p": round(price * 1000)}
-            | {"zdp": round(rng.uniform(19.9, 20.1) if wide else rng.uniform(9.9, 10.1), 4)}
-            | {"amount": round(cap * rng.uniform(0.02, 0.2)), "ltsz": round(cap, 2)}
-            | {"tshare": round(cap * 1.3, 2), "hs": round(rng.uniform(2, 20), 4), "lbc": runs}
-            | {"fbt": 93000 + rng.randint(0, 59), "lbt": 145000 + rng.randint(0, 59)}
-            | {"fund": round(cap * rng.uniform(0.001, 0.02)), "zbc": rng.randint(0, 3)}
-            | {"hybk": industry, "zttj": {"days": runs, "ct": runs}}
+            {"c": one.code, "m": int(key[:2] == "sh"), "n": one.name, "p": round(bar.close * 1000)}
+            | {"zdp": round(bar.change, 4), "amount": amount, "ltsz": round(bar.close * free, 2)}
+            | {"tshare": round(bar.close * one.shares, 2)}
+            | {"hs": round(bar.volume * 1e4 / free, 4), "lbc": 1}
+            | {"fbt": 93000 + luck.randint(0, 59), "lbt": 145000 + luck.randint(0, 59)}
+            | {"fund": round(amount * luck.uniform(0.02, 0.2)), "zbc": luck.randint(0, 3)}
+            | {"hybk": industry_of(world, one), "zttj": {"days": 1, "ct": 1}}
         )
     return as_json({"rc": 0, "data": {"tc": len(pool), "qdate": query.get("date"), "pool": pool}})
 

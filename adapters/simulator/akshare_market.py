@@ -78,7 +78,7 @@ def _margin_sse(query: Query, rng: Luck) -> Reply:
     debts = rng.world.series("margin of Shanghai", days, 8e11, 0.004)
     for day, owed in zip(days, debts, strict=True):
         rng = rng.about("margin of Shanghai", day)
-        lent = rng.randint(4 * 10**9, 6 * 10**9)
+        lent = round(6e-3 * owed)
         rows.append(
             {"detailFlag": "", "opDate": f"{day:%Y%m%d}", "rqchl": None}
             | {"rqmcl": rng.randint(10**7, 9 * 10**7), "rqyl": lent // 8, "rqylje": lent}
@@ -91,8 +91,9 @@ def _margin_sse(query: Query, rng: Luck) -> Reply:
 
 def _margin_szse(query: Query, rng: Luck) -> Reply:
     """Shenzhen margin trading on one day, hundreds of millions with thousands separators."""
-    rng = rng.about("margin of Shenzhen", query.get("txtDate"))
-    owed, lent = rng.uniform(6500, 7500), rng.uniform(40, 90)
+    day = read_day(query.get("txtDate")) or rng.world.now
+    owed = rng.world.series("margin of Shenzhen", [day], 7000, 0.004)[0]
+    lent = 0.009 * owed
     row = {"jrrzmr": owed * 0.06, "jrrzye": owed, "jrrjmc": lent / 20, "jrrjyl": lent / 8}
     row |= {"jrrjye": lent, "jrrzrjye": owed + lent}
     data = [{name: f"{value:,.2f}" for name, value in row.items()}]

@@ -17,7 +17,6 @@ from itertools import groupby
 from xml.sax.saxutils import escape
 
 from adapters.simulator.world.calendar import Exchange, between
-from adapters.simulator.world.instruments import CHINA, INDUSTRIES
 from adapters.simulator.world.world import Bar, World
 
 
@@ -64,7 +63,6 @@ Row = Mapping[str, object]
 
 MOST = 250  # bars in one answer, if it was not asked from which day on
 HISTORY = 10_000  # bars where AkShare asks for everything and cuts the range itself
-STOCKS = [(one.code, one.name, INDUSTRIES[one.code]) for one in CHINA]
 MONEY = {
     "美元": "USD", "英镑": "GBP", "欧元": "EUR", "澳门元": "MOP",
     "泰国铢": "THB", "菲律宾比索": "PHP", "港币": "HKD",
@@ -160,11 +158,6 @@ def months(world: World, count: int, step: int = 1) -> list[date]:
     """The first days of `count` months up to the world's, `step` months apart, oldest first."""
     top = world.now.year * 12 + world.now.month - 1
     return [date(n // 12, n % 12 + 1, 1) for n in range(top - (count - 1) * step, top + 1, step)]
-
-
-def near(rng: Luck, **spans: tuple[float, float]) -> dict[str, object]:
-    """Draw one number per named span, rounded to two digits."""
-    return {name: round(rng.uniform(*span), 2) for name, span in spans.items()}
 
 
 def as_json(content: object) -> Reply:

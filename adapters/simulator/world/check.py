@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from adapters.simulator.akshare_boards import BOARD_PAYLOADS
 from adapters.simulator.akshare_bonds import BONDS
 from adapters.simulator.akshare_company_pages import COMPANY_PAGES
+from adapters.simulator.akshare_derivatives import DERIVATIVES
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_economy import ECONOMY
 from adapters.simulator.akshare_funds import FUNDS
 from adapters.simulator.akshare_macro import MACRO
 from adapters.simulator.akshare_market import MARKET
-from adapters.simulator.akshare_quotes import QUOTES
+from adapters.simulator.akshare_quotes import QUOTES, quote
 from adapters.simulator.rapidapi import document
 from adapters.simulator.shapes import MONEY, MOST, Luck
 from adapters.simulator.world import companies, derivatives
@@ -51,7 +52,7 @@ _REPORT = EASTMONEY["datacenter-web.eastmoney.com", "/api/data/v1/get"]
 _MULTIPLES = COMPANY_PAGES["gushitong.baidu.com", "/opendata"]
 _CSINDEX = MARKET["www.csindex.com.cn", "/csindex-home/perf/index-perf"]
 _BANK = MARKET["biz.finance.sina.com.cn", "/forex/forex.php"]
-_VIEWS = {**EASTMONEY, **ECONOMY, **BONDS, **MACRO, **BOARD_PAYLOADS}
+_VIEWS = {**EASTMONEY, **ECONOMY, **BONDS, **MACRO, **BOARD_PAYLOADS, **DERIVATIVES}
 _TREASURY = "RPTA_WEB_TREASURYYIELD"
 
 LEAST_FACTS = 9
@@ -380,6 +381,42 @@ def _told(world: World) -> Found:
         yield _one(f"{values[date.fromisoformat(day)].book:.2f}" == text, f"{day} {text}")
 
 
+def _ratios(world: World) -> Found:
+    """Lists, quotes and reports tell the same multiples of a company, which make its index's."""
+    host, path = "vip.stock.finance.sina.com.cn", "/quotes_service/api/json_v2.php/Market_Center"
+    rows = _view(world, host, f"{path}.getHQNodeData", node="hs300")
+    sina = {row["symbol"]: (row["per"], row["pb"]) for row in rows}
+    worth = income = 0.0
+    for key in LISTED["sh000300"].members:
+        asked = {"type": "RPT_VALUEANALYSIS_DET", "filter": f'(SECURITY_CODE="{key[2:]}")'}
+        last = _view(world, "datacenter-web.eastmoney.com", "/api/data/v1/get", **asked)[0]
+        told, both = quote(world, key), (last["PE_TTM"], last["PB_MRQ"])
+        asked = {"symbol": key.upper()}
+        snow = _view(world, "stock.xueqiu.com", "/v5/stock/quote.json", **asked)["data"]["quote"]
+        is_so = both == (told["f115"], told["f23"]) == (snow["pe_ttm"], snow["pb"])
+        yield _one(is_so and sina[key] == tuple(round(n, 3) for n in both), f"{key} {both} {told}")
+        value = last["TOTAL_MARKET_CAP"]
+        worth, income = worth + value, income + value / both[0]
+    days = {"startDate": f"{world.now:%Y%m%d}", "endDate": f"{world.now:%Y%m%d}"}
+    compiled = orjson.loads(_CSINDEX({"indexCode": "000300"} | days, Luck("", world)).body)["data"]
+    for row in compiled:
+        yield _one(abs(row["peg"] - worth / income) < 0.006, f"{row['peg']} {worth / income}")
+
+
+def _spot(world: World) -> Found:
+    """Pages on the spot and the main month of a good tell the same prices."""
+    host, day = "www.100ppi.com", world.days("CN")[-1]
+    found = list[dict[str, list[str]]]()
+    cells = r"<tr><td>([^<]+)</td><td>([\d.]+)</td>{}<td>[A-Z]*(\d+)</td><td>([\d.]+)</td>"
+    near = r"<td>\d+</td><td>[\d.]+</td><td></td>"
+    for folder, place, between in (("sf", "*", near), ("sf2", "day-*.html", "")):
+        path = f"/{folder}/day-{day}.html"
+        page = _VIEWS[host, f"/{folder}/{place}"]({}, Luck("", world, path)).body.decode()
+        found.append({name: told for name, *told in re.findall(cells.format(between), page)})
+    for name in found[0].keys() & found[1].keys():
+        yield _one(found[0][name] == found[1][name], f"{name} {found[0][name]} {found[1][name]}")
+
+
 def _sources(world: World) -> Found:
     """Sources that tell the same fact tell one number."""
     for code in ("000300", "000016", "000905"):
@@ -572,7 +609,7 @@ def _later(world: World) -> Found:
 _IDENTITIES: tuple[Callable[[World], Found], ...] = (
     *(_ordered, _adjusted, _exchange, _curves, _bonds, _quotes, _convertibles, _released),
     *(_limited, _ranges, _weeks, _indices, _funds, _held, _worth, _sources, _rates),
-    *(_minutes, _futures, _parity, _days, _later, _stated, _owned, _told),
+    *(_minutes, _futures, _parity, _days, _later, _stated, _owned, _told, _ratios, _spot),
 )
 
 
