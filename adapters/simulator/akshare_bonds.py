@@ -21,10 +21,9 @@ from adapters.simulator.shapes import (
     asked,
     bar_days,
     html_table,
-    near,
-    packed_bars,
     read_day,
 )
+from adapters.simulator.world.companies import valuation
 from adapters.simulator.world.economy import (
     COUNTRY_OF,
     KINDS,
@@ -43,9 +42,13 @@ from adapters.simulator.world.world import World
 # --- yield curves and money rates ----------------------------------------------------------------
 
 
+_DAYS = 750
+"""The days of rates in an answer that has no range."""
+
+
 def _interbank(query: Query, rng: Luck) -> Sequence[Row]:
     """An interbank rate with its change in basis points, newest first."""
-    days, names = bar_days(rng.world), ("MARKET_CODE", "CURRENCY_CODE", "INDICATOR_ID")
+    days, names = bar_days(rng.world, most=_DAYS), ("MARKET_CODE", "CURRENCY_CODE", "INDICATOR_ID")
     market, currency, term = (asked(query, name) for name in names)
     if currency not in COUNTRY_OF or not term.isdecimal():
         return []
@@ -67,7 +70,7 @@ def _years(term: str) -> float:
 
 def _treasury(query: Query, rng: Luck) -> Sequence[Row]:
     """Chinese and US treasury yields and growth, newest first; the spread is 10 less 2 years."""
-    days, terms, rows = bar_days(rng.world, most=500), (2, 5, 10, 30), list[Row]()
+    days, terms, rows = bar_days(rng.world, most=2 * _DAYS), (2, 5, 10, 30), list[Row]()
     growth = {
         country: {one.released: one.yoy for one in figures(rng.world, country, "GDP")}
         for country in ("CN", "US")
@@ -160,7 +163,7 @@ def _fixed(rng: Luck, market: str, days: Sequence[date]) -> list[tuple[float, ..
 
 def _fixings(query: Query, rng: Luck) -> Reply:
     """Repo fixing rates by day; lines end in an empty field."""
-    days = bar_days(rng.world)
+    days = bar_days(rng.world, most=_DAYS)
     told = _fixed(rng, "FDR" if "/fdr-" in rng.path else "repo", days)
     return as_csv(
         [day, *(f"{r:.4f}" for r in rates), ""] for day, rates in zip(days, told, strict=True)
@@ -202,7 +205,7 @@ def _convertible(query: Query, rng: Luck) -> Sequence[Row]:
     if not (len(code) == 6 and code.isdecimal()):
         return []
     one, rows = bond(rng.world, code), list[Row]()
-    days = [day for day in bar_days(rng.world) if one.issued <= day <= one.matures]
+    days = [day for day in rng.world.days("CN") if one.issued <= day <= one.matures]
     if not one.share or not days:
         return []
     columns = (one.closes(rng.world, days), one.worth(rng.world, days))
@@ -224,13 +227,13 @@ def _convertibles(query: Query, rng: Luck) -> Reply:
     for code in convertibles():
         one = bond(world, code)
         share, rng = LISTED[one.share], rng.about("convertible", code)
-        (quoted,), day = world.latest(one.share, 1), [world.now]
-        bar = one.bars(world, quoted.day)[-1]
+        (quoted,) = world.latest(one.share, 1)
+        bar, day = one.bars(world, quoted.day)[-1], [quoted.day]
         strike, worth = float(one.strikes(world, day)[0]), float(one.converted(world, day)[0])
         premium, left = (bar.close / worth - 1) * 100, (one.matures - world.now).days / 365
         cell: dict[str, object] = {"bond_id": code, "bond_nm": one.name, "price": bar.close}
         cell |= {"increase_rt": round(bar.change, 2), "sincrease_rt": round(quoted.change, 2)}
-        cell |= near(rng, pb=(0.6, 5))
+        cell |= {"pb": round(known.book, 2) if (known := valuation(world, one.share)) else None}
         cell |= {"volume": round(bar.volume * bar.close / 1000, 2)}
         cell |= {"stock_id": share.code, "stock_nm": share.name, "sprice": quoted.close}
         cell |= {"convert_price": strike, "convert_value": round(worth, 2)}
@@ -240,13 +243,9 @@ def _convertibles(query: Query, rng: Luck) -> Reply:
         cell |= {"force_redeem_price": round(strike * 1.3, 2), "curr_iss_amt": one.size}
         cell |= {"convert_amt_ratio": round(one.size * 1e10 / quoted.close / share.shares, 2)}
         cell |= {"turnover_rt": round(bar.volume / one.size / 1e3, 2)}
-        full = np.array([bar.close])
-        rows.append({"id": code, "cell": cell | {"ytm_rt": _rounded(one.yields(day, full))}})
+        rate = float(one.yields(day, np.array([bar.close]))[0])
+        rows.append({"id": code, "cell": cell | {"ytm_rt": round(rate, 2)}})
     return as_json({"page": 1, "rows": rows, "total": len(rows)})
-
-
-def _rounded(one: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
-    return round(float(one[0]), 2)
 
 
 def _rating(one: Bond) -> str:
@@ -297,18 +296,7 @@ def _summary(query: Query, rng: Luck) -> Reply:
     return as_page(html_table([["-"]]) * 10, html_table(rows))
 
 
-def _days(query: Query, rng: Luck) -> Reply:
-    """The packed daily bars of a bond or an index, assigned to a variable; a volume of an index
-    counts shares.
-    """
-    key = rng.path.split("/")[3]
-    one, bars = rng.world.instrument(key), rng.world.bars(key)
-    lot = 1 if one.kind == "bond" else 100
-    text = packed_bars([bar._replace(volume=bar.volume * lot) for bar in bars], one.digits)
-    return Reply(f'var KLC_KL_{key}="{text}";'.encode(), "application/javascript; charset=utf-8")
-
-
-def _bond_count(query: Query, rng: Luck) -> Reply:
+def bond_count(query: Query, rng: Luck) -> Reply:
     return Reply(f'"{len(_quoted(rng.world))}"'.encode(), "text/html; charset=utf-8")
 
 
@@ -318,7 +306,7 @@ def _quoted(world: World) -> list[Bond]:
     return [one for one in every if one.matures > world.now]
 
 
-def _bond_quotes(query: Query, rng: Luck) -> Reply:
+def bond_quotes(query: Query, rng: Luck) -> Reply:
     """A page of quotes of treasury bonds."""
     size, page, rows = int(query.get("num", "80")), int(query.get("page", "1")), list[Row]()
     for one in _quoted(rng.world)[size * (page - 1) : size * page]:
@@ -485,7 +473,6 @@ def _details(query: Query, rng: Luck) -> Reply:
 
 
 _CM = "www.chinamoney.com.cn"
-_SINA = "/quotes_service/api/json_v2.php/Market_Center"
 
 REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
     "RPT_IMP_INTRESTRATEN": _interbank,
@@ -495,7 +482,6 @@ REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
 """The reports of Eastmoney's data centre."""
 
 BONDS: Mapping[tuple[str, str], Payload] = {
-    ("finance.sina.com.cn", "/realstock/company/*/hisdata/klc_kl.js"): _days,
     (_CM, "/ags/ms/cm-u-bk-currency/ClsYldCurvCurvGO"): _curve_names,
     (_CM, "/ags/ms/cm-u-bk-currency/ClsYldCurvHis"): _curves,
     (_CM, "/ags/ms/cm-u-bk-currency/FrrHis"): _fixing_days,
@@ -514,6 +500,4 @@ BONDS: Mapping[tuple[str, str], Payload] = {
     ("www.jisilu.cn", "/data/cbnew/adj_logs/"): _strikes,
     ("money.finance.sina.com.cn", "/bond/info/*.html"): _profile,
     ("money.finance.sina.com.cn", "/bond/quotes/*.html"): _summary,
-    ("vip.stock.finance.sina.com.cn", f"{_SINA}.getHQNodeStockCountSimple"): _bond_count,
-    ("vip.stock.finance.sina.com.cn", f"{_SINA}.getHQNodeData"): _bond_quotes,
 }

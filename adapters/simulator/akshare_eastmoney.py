@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
+from itertools import pairwise
+
+import numpy as np
 
 from adapters.simulator import akshare_bonds, akshare_macro
+from adapters.simulator.akshare_companies import REPORTS as COMPANY_REPORTS
+from adapters.simulator.akshare_company_trades import TRADES, link_page
 from adapters.simulator.shapes import (
     GROUPED,
     HISTORY,
     MOST,
-    STOCKS,
     Luck,
     Payload,
     Query,
@@ -20,12 +24,29 @@ from adapters.simulator.shapes import (
     bar_days,
     grouped,
     key_of,
-    near,
     read_day,
 )
-from adapters.simulator.world.instruments import INDUSTRIES
+from adapters.simulator.world import derivatives
+from adapters.simulator.world.calendar import between
+from adapters.simulator.world.companies import (
+    FREE,
+    industry_of,
+    issued,
+    listed_of,
+    listing_day,
+    valuations,
+)
+from adapters.simulator.world.instruments import Instrument, lot_of
+from adapters.simulator.world.world import Bar, World
 
 # --- push2 family of Eastmoney -------------------------------------------------------------------
+
+
+_MINUTES: Mapping[str, int] = {size: int(size) for size in ("1", "5", "15", "30", "60")}
+"""Eastmoney's numbers of minutes."""
+
+MOST_MINUTES = 2_000
+"""The bars of minutes in one answer: those of the last days."""
 
 
 def _kline(query: Query, rng: Luck) -> Reply:
@@ -33,31 +54,108 @@ def _kline(query: Query, rng: Luck) -> Reply:
     none for a code without the number of its market.
     """
     market, _, code = query.get("secid", "1.600901").partition(".")
-    if not (market.isdecimal() and re.fullmatch(r"[\w.]{1,12}", code)):
+    if not (market.isdecimal() and re.fullmatch(r"[\w.-]{1,20}", code)):
         return as_json({"rc": 100, "rt": 17, "data": None})
-    first, klt = read_day(query.get("beg")), query.get("klt", "101")
-    one = rng.world.instrument(key_of(market, code))
-    digits, lot = one.digits, 10 if one.kind == "bond" else 100 if one.exchange == "CN" else 1
+    klt, world = query.get("klt", "101"), rng.world
+    one = world.instrument(key_of(market, code))
     first, last = read_day(query.get("beg")), read_day(query.get("end"))
-    days = bar_days(rng.world, first, last, MOST if first else HISTORY, one.exchange)
     adjust = {"1": "qfq", "2": "hfq"}.get(query.get("fqt", "0"), "")
-    start = None if klt in GROUPED or not days else days[0]
-    bars = grouped(rng.world.bars(one.key, start, adjust=adjust), klt) if days else []
-    bars = [bar for bar in bars if days[0] <= bar.day <= days[-1]]
-    free = one.shares / 100 or 5e7
+    if klt in _MINUTES:
+        bars = minutes(world, one.key, _MINUTES[klt], first=first, last=last, adjust=adjust)
+    else:
+        days = bar_days(world, first, last, MOST if first else HISTORY, one.exchange)
+        start = None if klt in GROUPED or not days else days[0]
+        bars = grouped(world.bars(one.key, start, adjust=adjust), klt) if days else []
+        bars = [bar for bar in bars if days[0] <= bar.day <= days[-1]]
+    if not first and query.get("lmt", "").isdecimal():
+        bars = bars[-int(query["lmt"]) :]
+    places = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
+    lines = _lines(world, one, bars, has_more=any(place > 10 for place in places))
+    if wanted := [place for place in places if 0 <= place < 14]:
+        cells = (line.split(",") for line in lines)
+        lines = [",".join(line[place] for place in wanted) for line in cells]
+    data = {"code": code, "market": int(market), "decimal": one.digits, "klines": lines}
+    return as_json({"rc": 0, "rt": 17, "data": data | {"name": one.name}})
+
+
+def _lines(world: World, one: Instrument, bars: Sequence[Bar], *, has_more: bool) -> list[str]:
+    digits, lot = one.digits, lot_of(one)
+    free, paid = one.shares / 100 or 5e7, world.paid(one.key, bars)
     lines = [
-        f"{bar.day},{bar.open:.{digits}f},{bar.close:.{digits}f},{bar.high:.{digits}f},"
-        f"{bar.low:.{digits}f},{bar.volume},{bar.volume * lot * (bar.open + bar.close) / 2:.2f},"
+        f"{_when(bar.day)},{bar.open:.{digits}f},{bar.close:.{digits}f},{bar.high:.{digits}f},"
+        f"{bar.low:.{digits}f},{bar.volume},{amount:.2f},"
         f"{(bar.high - bar.low) / bar.before * 100:.2f},{bar.change:.2f},"
         f"{bar.close - bar.before:.{digits}f},{bar.volume * lot / free:.2f}"
-        for bar in bars
+        for bar, amount in zip(bars, paid, strict=True)
     ]
-    asked = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
-    if wanted := [place for place in asked if 0 <= place < 14]:
-        cells = ([*line.split(","), "0", "0", "0"] for line in lines)
-        lines = [",".join(line[place] for place in wanted) for line in cells]
-    data = {"code": code, "market": int(market), "decimal": digits, "klines": lines}
-    return as_json({"rc": 0, "rt": 17, "data": data})
+    if has_more:  # what is held of a future, and how much more than the day before
+        held = [0] * len(bars)
+        if one.kind == "future":
+            held = derivatives.open_interest(world, one.key, [bar.day for bar in bars])
+        more = [0, *(b - a for a, b in pairwise(held))]
+        lines = [f"{line},0,{n},{m}" for line, n, m in zip(lines, held, more, strict=True)]
+    return lines
+
+
+def _when(day: date) -> str:
+    return f"{day:%Y-%m-%d %H:%M}" if isinstance(day, datetime) else f"{day}"
+
+
+def minutes(
+    world: World,
+    key: str,
+    size: int,
+    days: int = 0,
+    *,
+    first: date | None = None,
+    last: date | None = None,
+    adjust: str = "",
+) -> list[Bar]:
+    """The bars of the last minutes, of so many days or as many as one answer holds."""
+    made, digits, found = world.history(key), world.instrument(key).digits, list[Bar]()
+    where = range(len(made.days))[between(made.days, first, last)]
+    for number, at in enumerate(reversed(where), start=1):
+        of_day = world.minutes(key, made.days[at], size)
+        if adjust:
+            by = float(made.factor[at] / (made.factor[-1] if adjust == "qfq" else 1.0))
+            prices = [
+                np.round(np.array([getattr(b, n) for n in _PRICES]) * by, digits) for b in of_day
+            ]
+            of_day = [
+                bar._replace(**dict(zip(_PRICES, price.tolist(), strict=True)))
+                for bar, price in zip(of_day, prices, strict=True)
+            ]
+        found[:0] = of_day
+        if number == days or (not days and len(found) + len(of_day) > MOST_MINUTES):
+            break
+    return found
+
+
+_PRICES = ("open", "high", "low", "close", "before")
+
+
+def _trends(query: Query, rng: Luck) -> Reply:
+    """The minutes of one security in the last days: time, open, close, high, low, volume, amount
+    and the day's mean price, of which `fields2` asks for some.
+    """
+    market, _, code = query.get("secid", "0.000001").partition(".")
+    one = rng.world.instrument(key_of(market, code))
+    places = [int(field[1:]) - 51 for field in query.get("fields2", "").split(",") if field]
+    lines, sold, worth, day = list[str](), 0, 0.0, ""
+    bars = minutes(rng.world, one.key, 1, int(query.get("ndays", "1")))
+    for bar, amount in zip(bars, rng.world.paid(one.key, bars), strict=True):
+        if (when := _when(bar.day))[:10] != day:
+            sold, worth, day = 0, 0.0, when[:10]
+        sold, worth = sold + bar.volume, worth + bar.volume * (bar.open + bar.close) / 2
+        prices = (f"{price:.{one.digits}f}" for price in (bar.open, bar.close, bar.high, bar.low))
+        mean = worth / sold if sold else bar.close
+        cells = [when, *prices, f"{bar.volume}", f"{amount:.2f}", f"{mean:.3f}"]
+        lines.append(",".join(cells[place] for place in places or range(8) if 0 <= place < 8))
+    data = {"code": code, "market": int(market), "decimal": one.digits, "trends": lines}
+    reply = as_json({"rc": 0, "rt": 10, "data": data | {"name": one.name}})
+    if not (call := query.get("cb", "")):
+        return reply
+    return Reply(f"{call}(".encode() + reply.body + b");", "application/javascript; charset=utf-8")
 
 
 def _stock(query: Query, rng: Luck) -> Reply:
@@ -68,14 +166,9 @@ def _stock(query: Query, rng: Luck) -> Reply:
     free, mean = round(one.shares * 0.8), (bar.open + bar.high + bar.low + bar.close) / 4
     data: dict[str, object] = {"f57": code, "f58": one.name, "f84": one.shares, "f85": free}
     data |= {"f116": round(bar.close * one.shares, 2), "f117": round(bar.close * free, 2)}
-    data |= {"f127": INDUSTRIES.get(code, "-")}
-    data |= {
-        "f189": rng.randint(1991, 2004) * 10_000 + 618,
-        "f43": bar.close,
-        "f44": bar.high,
-        "f45": bar.low,
-        "f46": bar.open,
-    }
+    data |= {"f127": industry_of(rng.world, one)}
+    data |= {"f189": int(f"{listing_day(rng.world, one):%Y%m%d}"), "f43": bar.close}
+    data |= {"f44": bar.high, "f45": bar.low, "f46": bar.open}
     data |= {"f60": bar.before, "f71": round(mean, 2), "f170": round(bar.change, 2)}
     data |= {"f169": round(bar.close - bar.before, 2), "f47": bar.volume, "f50": 1.0}
     data |= {"f48": round(bar.volume * 100 * (bar.open + bar.close) / 2, 2)}
@@ -113,19 +206,22 @@ def _connect(query: Query, rng: Luck) -> Reply:
 
 
 def _limit_up(query: Query, rng: Luck) -> Reply:
-    """Stocks that closed at their upper limit on a day, prices in thousandths."""
-    pool, rng = list[Row](), rng.about("limit up", query.get("date"))
-    for code, name, industry in rng.sample(STOCKS, 9):
-        wide, runs = code.startswith(("300", "688")), rng.randint(1, 4)
-        price, cap = round(rng.uniform(5, 60), 2), rng.uniform(2e9, 4e10)
+    """The shares that rose most on a day, in the form of those at their limit; prices are in
+    thousandths.
+    """
+    pool, world, day = list[Row](), rng.world, read_day(query.get("date"))
+    for key in listed_of(world, day) if day in world.days("CN") else ():
+        one, (bar,) = world.instrument(key), world.bars(key, day, day)
+        luck, free = rng.about("limit up", day, key), round(one.shares * FREE)
+        amount = round(world.paid(key, [bar])[0])
         pool.append(
-            {"c": code, "m": int(code[0] == "6"), "n": name, "p": round(price * 1000)}
-            | {"zdp": round(rng.uniform(19.9, 20.1) if wide else rng.uniform(9.9, 10.1), 4)}
-            | {"amount": round(cap * rng.uniform(0.02, 0.2)), "ltsz": round(cap, 2)}
-            | {"tshare": round(cap * 1.3, 2), "hs": round(rng.uniform(2, 20), 4), "lbc": runs}
-            | {"fbt": 93000 + rng.randint(0, 59), "lbt": 145000 + rng.randint(0, 59)}
-            | {"fund": round(cap * rng.uniform(0.001, 0.02)), "zbc": rng.randint(0, 3)}
-            | {"hybk": industry, "zttj": {"days": runs, "ct": runs}}
+            {"c": one.code, "m": int(key[:2] == "sh"), "n": one.name, "p": round(bar.close * 1000)}
+            | {"zdp": round(bar.change, 4), "amount": amount, "ltsz": round(bar.close * free, 2)}
+            | {"tshare": round(bar.close * one.shares, 2)}
+            | {"hs": round(bar.volume * 1e4 / free, 4), "lbc": 1}
+            | {"fbt": 93000 + luck.randint(0, 59), "lbt": 145000 + luck.randint(0, 59)}
+            | {"fund": round(amount * luck.uniform(0.02, 0.2)), "zbc": luck.randint(0, 3)}
+            | {"hybk": industry_of(world, one), "zttj": {"days": 1, "ct": 1}}
         )
     return as_json({"rc": 0, "data": {"tc": len(pool), "qdate": query.get("date"), "pool": pool}})
 
@@ -133,68 +229,21 @@ def _limit_up(query: Query, rng: Luck) -> Reply:
 # --- Eastmoney data centre: one address, many reports ---------------------------------------------
 
 
-def _billboard(query: Query, rng: Luck) -> Sequence[Row]:
-    """Dragon-Tiger list entries between the two dates of the filter."""
-    rows = list[Row]()
-    low, high = asked(query, "TRADE_DATE>"), asked(query, "TRADE_DATE<")
-    for day in bar_days(rng.world, read_day(low), read_day(high), 40):
-        rng = rng.about("billboard", day)
-        for code, name in _on_billboard(rng, day).items():
-            (bar,) = rng.world.bars(key_of("", code), day, day)
-            total = round(rng.uniform(1e8, 3e9), 2)
-            buy, sell = (round(total * rng.uniform(0.03, 0.25), 2) for _ in "bs")
-            rows.append(
-                {"SECURITY_CODE": code, "SECUCODE": f"{code}.{'SH' if code[0] == '6' else 'SZ'}"}
-                | {"SECURITY_NAME_ABBR": name, "TRADE_DATE": f"{day} 00:00:00"}
-                | {"EXPLAIN": "机构买入,成功率45%", "EXPLANATION": "日涨幅偏离值达到7%的前5只证券"}
-                | {"CLOSE_PRICE": bar.close, "CHANGE_RATE": round(bar.change, 4)}
-                | near(rng, TURNOVERRATE=(2, 30))
-                | {"BILLBOARD_NET_AMT": round(buy - sell, 2), "BILLBOARD_BUY_AMT": buy}
-                | {"BILLBOARD_SELL_AMT": sell, "BILLBOARD_DEAL_AMT": round(buy + sell, 2)}
-                | {"ACCUM_AMOUNT": total, "DEAL_NET_RATIO": round((buy - sell) / total * 100, 4)}
-                | {"DEAL_AMOUNT_RATIO": round((buy + sell) / total * 100, 4)}
-                | near(rng, FREE_MARKET_CAP=(2e9, 5e10), D1_CLOSE_ADJCHRATE=(-10, 10))
-                | {f"D{n}_CLOSE_ADJCHRATE": round(rng.uniform(-20, 20), 4) for n in (2, 5, 10)}
-                | {"SECURITY_TYPE_CODE": "058001001"}
-            )
-    return sorted(rows, key=lambda row: str(row["SECURITY_CODE"]))
-
-
-def _on_billboard(rng: Luck, day: date) -> dict[str, str]:
-    """The codes and names of a day's list."""
-    return {code: name for code, name, _ in rng.about("list", day).sample(STOCKS, 5)}
-
-
-def _board_dates(query: Query, rng: Luck) -> Sequence[Row]:
-    """Days on which one stock was on the Dragon-Tiger list, newest first."""
-    code = asked(query, "SECURITY_CODE")
-    days = bar_days(rng.world)[::-1]
-    if any(code == one for one, _, _ in STOCKS):
-        days = tuple(day for day in days if code in _on_billboard(rng, day))
-    else:
-        days = tuple(day for day in days if rng.about("board", code, day).random() > 0.9)
-    return [
-        {"SECURITY_CODE": code, "TRADE_DATE": f"{day} 00:00:00", "TR_DATE": str(day)}
-        for day in days
-    ]
-
-
 def _valuation(query: Query, rng: Luck) -> Sequence[Row]:
     """Daily valuation of one stock, newest first; market value is price times shares."""
-    code = asked(query, "SECURITY_CODE")
-    one, days = rng.world.instrument(key_of("", code)), bar_days(rng.world)
-    rng, total = rng.about("valuation", code), one.shares
-    free, earned = round(total * 0.8), one.level / rng.uniform(8, 40)
+    code, world = asked(query, "SECURITY_CODE"), rng.world
+    one, first = world.instrument(key_of("", code)), bar_days(world)[0]
+    total, known = issued(one), valuations(world, key_of("", code), first)
+    free = round(total * FREE)
+    changes = {bar.day: bar.change for bar in world.bars(one.key, first)}
     return [
-        {"SECURITY_CODE": code, "TRADE_DATE": f"{bar.day} 00:00:00", "CLOSE_PRICE": bar.close}
-        | {"CHANGE_RATE": round(bar.change, 4), "TOTAL_SHARES": total, "FREE_SHARES_A": free}
-        | {"TOTAL_MARKET_CAP": round(bar.close * total, 2)}
-        | {"NOTLIMITED_MARKETCAP_A": round(bar.close * free, 2)}
-        | {"PE_TTM": round(bar.close / earned, 4), "PE_LAR": round(bar.close / earned * 1.1, 4)}
-        | {"PB_MRQ": round(bar.close / earned / 8, 4), "PEG_CAR": round(bar.close / one.level, 4)}
-        | {"PCF_OCF_TTM": round(bar.close / earned * 0.7, 4)}
-        | {"PS_TTM": round(bar.close / earned / 6, 4)}
-        for bar in reversed(rng.world.bars(one.key, days[0]))
+        {"SECURITY_CODE": code, "TRADE_DATE": f"{each.day} 00:00:00", "CLOSE_PRICE": each.close}
+        | {"CHANGE_RATE": round(changes[each.day], 4), "TOTAL_SHARES": total}
+        | {"FREE_SHARES_A": free, "TOTAL_MARKET_CAP": each.value}
+        | {"NOTLIMITED_MARKETCAP_A": round(each.close * free, 2), "PE_TTM": each.earnings}
+        | {"PE_LAR": each.earnings_of_year, "PB_MRQ": each.book, "PEG_CAR": each.growth}
+        | {"PCF_OCF_TTM": each.cash, "PS_TTM": each.sales}
+        for each in reversed(known)
     ]
 
 
@@ -226,8 +275,8 @@ def _warrants(query: Query, rng: Luck) -> Sequence[Row]:
 _REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
     **akshare_bonds.REPORTS,
     **akshare_macro.REPORTS,
-    "RPT_DAILYBILLBOARD_DETAILSNEW": _billboard,
-    "RPT_LHB_BOARDDATE": _board_dates,
+    **COMPANY_REPORTS,
+    **TRADES,
     "RPT_VALUEANALYSIS_DET": _valuation,
     "RPT_STOCK_MARKETFOCUS": _focus,
     "RPT_FUTU_POSITIONCODE": _products,
@@ -247,15 +296,20 @@ def _report(query: Query, rng: Luck) -> Reply:
 
 
 _KLINE = "/api/qt/stock/kline/get"
+_TRENDS = "/api/qt/stock/trends2/get"
 EASTMONEY: Mapping[tuple[str, str], Payload] = {
     ("push2his.eastmoney.com", _KLINE): _kline,
-    ("33.push2his.eastmoney.com", _KLINE): _kline,
-    ("63.push2his.eastmoney.com", _KLINE): _kline,
+    **{(f"{n}.push2his.eastmoney.com", _KLINE): _kline for n in (7, 33, 63, 91)},
+    ("push2his.eastmoney.com", _TRENDS): _trends,
+    ("push2.eastmoney.com", _TRENDS): _trends,
     ("80.push2.eastmoney.com", "/api/qt/clist/get"): _codes,
     ("push2.eastmoney.com", "/api/qt/kamtbs.rtmin/get"): _connect,
     ("push2.eastmoney.com", "/api/qt/stock/get"): _stock,
     ("push2ex.eastmoney.com", "/getTopicZTPool"): _limit_up,
+    ("data.eastmoney.com", "/hsgtcg/list.html"): link_page,
     ("datacenter.eastmoney.com", "/api/data/get"): _report,
+    ("datacenter.eastmoney.com", "/securities/api/data/get"): _report,
+    ("datacenter.eastmoney.com", "/securities/api/data/v1/get"): _report,
     ("datacenter-web.eastmoney.com", "/api/data/get"): _report,
     ("datacenter-web.eastmoney.com", "/api/data/v1/get"): _report,
 }

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, time, timedelta
 
 from adapters.simulator.shapes import (
     MONEY,
-    STOCKS,
     Luck,
     Payload,
     Query,
@@ -17,8 +16,8 @@ from adapters.simulator.shapes import (
     bar_days,
     key_of,
     months,
-    near,
 )
+from adapters.simulator.world.instruments import CHINA, INDUSTRIES
 from adapters.simulator.world.world import Bar
 
 # --- Indexes of the real economy -----------------------------------------------------------------
@@ -106,10 +105,10 @@ def _freight(query: Query, rng: Luck) -> Reply:
 def _fund_staff(query: Query, rng: Luck) -> Reply:
     """Registered staff of fund houses, on one page."""
     rows = list[Row]()
-    for _, name, _ in STOCKS:
+    for one in CHINA:
         staff = rng.randint(80, 900)
         rows.append(
-            {"orgName": f"{name}基金管理有限公司", "orgType": "公募基金管理公司"}
+            {"orgName": f"{one.name}基金管理有限公司", "orgType": "公募基金管理公司"}
             | {"workerTotalNum": staff, "operNum": int(staff * 0.9), "salesmanNum": staff // 10}
             | {"investmentManagerNum": staff // 20, "fundManagerNum": staff // 9}
         )
@@ -203,22 +202,23 @@ def _flashes(query: Query, rng: Luck) -> Reply:
     """Twenty news flashes of the base day, ten minutes apart, a fifth of them important."""
     rows = list[Row]()
     for at in range(20):
-        _, name, industry = rng.choice(STOCKS)
-        title = f"{industry}板块{rng.choice(['走强', '震荡', '回落'])}"
+        one = rng.choice(CHINA)
+        change = rng.world.latest(one.key, 1)[-1].change
+        moved = "走强" if change > 0.5 else "回落" if change < -0.5 else "震荡"
+        title = f"{INDUSTRIES[one.code]}板块{one.name}{moved}"
         row = {"id": 2_000_000 - at, "title": title, "level": "B" if at % 5 == 0 else "C"}
-        change = f"{name}涨跌幅{rng.uniform(-5, 5):+.2f}%"
-        rows.append(row | {"content": f"【{title}】{change}。", "ctime": _closing(rng) - at * 600})
+        text = f"【{title}】{one.name}涨跌幅{change:+.2f}%。"
+        rows.append(row | {"content": text, "ctime": _closing(rng) - at * 600})
     return as_json({"error": 0, "data": {"roll_data": rows}})
 
 
 def _crowd(query: Query, rng: Luck) -> Reply:
     """Stocks ranked by followers, posts or deals, whichever `order_by` names."""
     rows = [
-        {"symbol": f"{'SH' if code[0] == '6' else 'SZ'}{code}", "name": name}
+        {"symbol": one.key.upper(), "name": one.name, "current": rng.world.close(one.key)}
         | {kind: rng.randint(10**4, 3 * 10**6) for kind in ("follow", "tweet", "deal")}
         | {f"{kind}7d": rng.randint(10, 9000) for kind in ("follow", "tweet", "deal")}
-        | near(rng, current=(4, 80))
-        for code, name, _ in STOCKS
+        for one in CHINA
     ]
     rows.sort(key=lambda row: float(str(row.get(query.get("order_by", "follow"), 0))), reverse=True)
     return as_json({"data": {"count": len(rows), "list": rows}, "error_code": 0})

@@ -22,11 +22,11 @@ from adapters.simulator.shapes import (
     html_table,
     read_day,
 )
+from adapters.simulator.world import derivatives
 from adapters.simulator.world.economy import (
     COUNTRIES,
     events,
     figures,
-    series,
 )
 from adapters.simulator.world.instruments import CHINA, INDUSTRIES, LISTED
 from adapters.simulator.world.world import World
@@ -86,9 +86,12 @@ def _regions(query: Query, rng: Luck) -> Reply:
 def _pairs(query: Query, rng: Luck) -> Reply:
     """Links to the pairs of a currency."""
     one = [*_NAMED.values()][int(query.get("currency_ID", "1")) - 1]
-    pairs = [(one, other) for other in _UNITS if other != one]
-    return as_page(*(f'<a href="/currencies/{a}-{b}" title="{a} {b}"></a>'.replace(
-        f"/{a}-{b}", f"/{a}-{b}".lower()) for a, b in pairs))  # fmt: skip
+    links = [
+        f'<a href="/currencies/{one.lower()}-{other.lower()}" title="{one} {other}"></a>'
+        for other in _UNITS
+        if other != one
+    ]
+    return as_page(*links)
 
 
 # --- spot prices ---------------------------------------------------------------------------------
@@ -99,32 +102,16 @@ _GOODS = {
 }  # fmt: skip
 
 
-def _goods(world: World, code: str, days: Sequence[date]) -> list[tuple[float, float, float]]:
-    """The spot price of a product by day, with the nearest and the main contract's."""
-    bases = world.series(f"basis {code}", days, 1.0, 0.002)
-    found = list[tuple[float, float, float]]()
-    for day, base in zip(days, bases, strict=True):
-        main = world.close(f"future:{code}", day)
-        found.append((round(main * base, 2), round(main * (1 + base) / 2, 2), main))
-    return found
+def _goods(world: World, code: str, days: Sequence[date]) -> list[tuple[float, float]]:
+    """The spot price of a product by day, with the main contract's."""
+    keys = (derivatives.spot_of(code), f"future:{code}0")
+    return [(world.close(keys[0], day), world.close(keys[1], day)) for day in days]
 
 
-def _months(day: date) -> tuple[str, str]:
-    """The nearest contract and the main one."""
-    later = day + timedelta(31), day + timedelta(122)
-    return f"{later[0]:%y%m}", f"{later[1]:%y%m}"
-
-
-def _spot_day(query: Query, rng: Luck) -> Reply:
-    """A page that compares spot prices and futures of one day."""
-    day = read_day(rng.path[-15:-5]) or rng.world.now
-    rows: list[Sequence[object]] = [["商品", "现货价格", "代码", "价格", "基差", "代码", "价格"]]
-    near_, main = _months(day)
-    for name, code in _GOODS.items():
-        ((spot, soon, last),) = _goods(rng.world, code, [day])
-        rows.append([name, spot, near_, soon, round(soon - spot, 2), main, last])
-    head = html_table([["-", "-"], ["-", f"生意社100ppi 现期表 {day:%Y年%m月%d日}"]])
-    return as_page(head, html_table(rows if day <= rng.world.now else rows[:1]))
+def _nearest(world: World, code: str, day: date) -> float:
+    """The price of the nearest contract of a product."""
+    month, _ = derivatives.months(code, day)[0]
+    return world.close(f"future:{code}{month}", day)
 
 
 def _spot_index(query: Query, rng: Luck) -> Reply:
@@ -137,18 +124,21 @@ def _spot_product(query: Query, rng: Luck) -> Reply:
     """The last days of one product: prices, basis by price, and basis."""
     code = [*_GOODS.values()][int(rng.path[-8:-5]) % len(_GOODS)]
     days = rng.world.days("CN")[-30:]
-    columns = _goods(rng.world, code, days)
+    columns = [
+        (spot, main, _nearest(rng.world, code, day))
+        for day, (spot, main) in zip(days, _goods(rng.world, code, days), strict=True)
+    ]
     head = ["日期", *(f"{day:%m-%d}" for day in days)]
-    prices = zip(*((spot, main, soon) for spot, soon, main in columns), strict=True)
+    prices = zip(*columns, strict=True)
     names = ("现货价格", "主力合约", "最近合约")
     one: list[Sequence[object]] = [head, *([n, *row] for n, row in zip(names, prices, strict=True))]
     two: list[Sequence[object]] = [
         head,
-        ["基差率", *(f"{(spot - main) / spot * 100:.2f}%" for spot, _, main in columns)],
+        ["基差率", *(f"{(spot - main) / spot * 100:.2f}%" for spot, main, _ in columns)],
     ]
     three: list[Sequence[object]] = [
         head,
-        ["主力基差", *(round(spot - main, 2) for spot, _, main in columns)],
+        ["主力基差", *(round(spot - main, 2) for spot, main, _ in columns)],
     ]
     return as_page(html_table([["-"]]), *(html_table(rows) for rows in (one, two, three)))
 
@@ -161,11 +151,11 @@ def _bases(query: Query, rng: Luck) -> Reply:
     lines = ["".join(f"<td>{name}</td>" for name in head) for head in (above, below)]
     for name, code in _GOODS.items():
         known = _goods(rng.world, code, days)
-        bases = [round(spot - main, 2) for spot, _, main in known]
-        spot, _, main = known[-1]
+        bases = [round(spot - main, 2) for spot, main in known]
+        spot, main = known[-1]
         now = html_table([[bases[-1], f"{bases[-1] / spot * 100:.2f}%"]])
         rest = (max(bases), min(bases), round(sum(bases) / len(bases), 2))
-        cells = (name, spot, f"{code}{_months(days[-1])[1]}", main, now, *rest)
+        cells = (name, spot, f"{code}{derivatives.main_month(code, days[-1])}", main, now, *rest)
         lines.append("".join(f"<td>{cell}</td>" for cell in cells))
     table = "".join(f"<tr>{line}</tr>" for line in lines)
     return as_page(html_table([["-"]]), f"<table>{table}</table>", html_table([["-"]]))
@@ -177,9 +167,8 @@ _SECTORS = {
     "钢铁": {"螺纹钢": "RB", "铁矿石": "I"}, "建材": {"玻璃": "FG"},
     "农副": {"豆一": "A", "豆粕": "M", "豆油": "Y", "棕榈油": "P", "玉米": "C"},
 }  # fmt: skip
-
-
 _MAKERS = {"能源": "石油行业", "有色": "有色金属", "建材": "工程建设", "农副": "农牧饲渔"}
+"""The industries that make the goods of a sector; chemicals if none is named."""
 
 
 def _spot_shares(query: Query, rng: Luck) -> Reply:
@@ -189,7 +178,7 @@ def _spot_shares(query: Query, rng: Luck) -> Reply:
     for sector, goods in _SECTORS.items():
         rows = list[Row]()
         for name, code in goods.items():
-            prices = [spot for spot, _, _ in _goods(rng.world, code, days)]
+            prices = [spot for spot, _ in _goods(rng.world, code, days)]
             row = {"name": name} | {f"p{n}": price for n, price in enumerate(prices[-6:-1])}
             row |= {"price": prices[-1], "zdf": round((prices[-1] / prices[0] - 1) * 100, 2)}
             industry = _MAKERS.get(sector, "化学制品")
@@ -206,7 +195,7 @@ def _spot_shares(query: Query, rng: Luck) -> Reply:
 
 def _metals(query: Query, rng: Luck) -> Sequence[Row]:
     """The gold or silver in the stores of New York's exchange by day, newest first."""
-    number, days = asked(query, "INDICATOR_ID1"), bar_days(rng.world)
+    number, days = asked(query, "INDICATOR_ID1"), bar_days(rng.world, most=750)
     level = 900.0 if number == "EMI00069026" else 9_000.0
     tons = rng.world.series(f"store {number}", days, level, 0.004)
     return [
@@ -278,6 +267,11 @@ def _calendar(query: Query, rng: Luck) -> Reply:
 
 _STATISTICS: Mapping[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
     ("3", "人口 > 总人口"): (("年末总人口(万人)", "population", ""),),
+    ("3", "国民经济核算 > 国内生产总值"): (("国内生产总值(亿元)", "GDP", "累计"),),
+    ("3", "人民生活 > 居民人均可支配收入"): (("居民人均可支配收入(元)", "income", "累计"),),
+    ("6", "国民经济核算 > 地区生产总值"): (("地区生产总值(亿元)", "GDP", "累计"),),
+    ("6", "人民生活 > 居民人均可支配收入"): (("居民人均可支配收入(元)", "income", "累计"),),
+    ("5", "国民经济核算 > 地区生产总值"): (("地区生产总值_累计值(亿元)", "GDP", "累计"),),
     ("1", "价格指数 > 居民消费价格指数"): (
         ("居民消费价格指数_同比增长(%)", "CPI", "同比"),
         ("居民消费价格指数_环比增长(%)", "CPI", "环比"),
@@ -305,7 +299,13 @@ _STATISTICS: Mapping[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
 }
 """Indicators by the number of a sort of data and a path: name, figure, and what is told of it."""
 
-_PROVINCES = ("北京市", "天津市", "上海市", "江苏省", "浙江省", "山东省", "广东省", "四川省")
+_PROVINCES = """
+北京市 天津市 河北省 山西省 内蒙古自治区 辽宁省 吉林省 黑龙江省 上海市 江苏省 浙江省 安徽省
+福建省 江西省 山东省 河南省 湖北省 湖南省 广东省 广西壮族自治区 海南省 重庆市 四川省 贵州省
+云南省 西藏自治区 陕西省 甘肃省 青海省 宁夏回族自治区 新疆维吾尔自治区
+"""
+_MONTHS = {"2": 3, "3": 12, "5": 3, "6": 12}
+"""The months of a period by the number of a sort of data; one for others."""
 
 
 def _empty(query: Query, rng: Luck) -> Reply:
@@ -342,14 +342,17 @@ def _areas(query: Query, rng: Luck) -> Reply:
 
 
 def _provinces(query: Query, rng: Luck) -> Reply:
-    places = enumerate(_PROVINCES, 11)
+    places = enumerate(_PROVINCES.split(), 11)
     rows = [{"show_name": name, "name_value": f"{at}0000000000"} for at, name in places]
     return as_json({"data": rows})
 
 
 def _statistics(query: Query, rng: Luck) -> Reply:
-    """Figures of the statistics office by period, newest first."""
-    known = _indicators(query.get("cid", ""))
+    """Figures of the statistics office by period, newest first. A range after them all has the
+    last ten: AkShare counts the last periods by its own clock, which may be ahead of the world's.
+    """
+    cid = query.get("cid", "")
+    known, months = _indicators(cid), _MONTHS.get(cid[:1], 1)
     wanted: list[str] = orjson.loads(query.get("indicatorIds", "[]"))
     places: list[dict[str, str]] = orjson.loads(query.get("das", "[]"))
     spans: list[str] = orjson.loads(query.get("dts", "[]"))
@@ -359,17 +362,20 @@ def _statistics(query: Query, rng: Luck) -> Reply:
         where = "" if place["text"] == "全国" else place["text"]
         for title, name, way in (known[int(number)] for number in wanted):
             for one in figures(rng.world, "CN", name, where):
+                if one.period.month % months:
+                    continue
                 value = {"i_showname": title.replace("_", ""), "da_name": place["text"]}
                 told = one.told(way)
                 row = {**value, "area": place["text"], "value": "" if told is None else str(told)}
                 found.setdefault(one.period, []).append(row)
-    months = series("CN", known[0][1]).months if known else 1
-    rows = list[Row]()
-    for period in sorted(found, reverse=True):
-        code, name = _period(period, months)
-        if (not last and (not spans or code in spans)) or (last and first <= code <= last):
-            rows.append({"code": code, "name": name, "values": found[period]})
-    return as_json({"data": rows})
+    every = {_period(period, months): found[period] for period in sorted(found, reverse=True)}
+    rows = [{"code": code, "name": name, "values": told} for (code, name), told in every.items()]
+    if last:
+        inside = [row for row in rows if first <= str(row["code"]) <= last]
+        return as_json({"data": inside or rows[:10]})
+    if len(spans) == 2 and spans[0][4:6] == "01" and spans[1][4:6] in {"04", "12"}:
+        return as_json({"data": [r for r in rows if spans[0] <= str(r["code"]) <= spans[1]]})
+    return as_json({"data": [row for row in rows if not spans or row["code"] in spans]})
 
 
 def _period(day: date, months: int) -> tuple[str, str]:
@@ -509,7 +515,6 @@ MACRO: Mapping[tuple[str, str], Payload] = {
     },
     ("cn.investing.com", "/currencies/Service/region"): _regions,
     ("cn.investing.com", "/currencies/Service/currency"): _pairs,
-    (_PPI, "/sf/day-*.html"): _spot_day,
     (_PPI, "/sf2/day-*.html"): _bases,
     ("data.eastmoney.com", "/ifdata/xhgp.html"): _spot_shares,
     (_PPI, "/sf/792.html"): _spot_index,

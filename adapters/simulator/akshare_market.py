@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from html import escape
 
+from adapters.simulator.akshare_company_pages import margin_detail
 from adapters.simulator.shapes import (
     MONEY,
     Luck,
@@ -17,6 +18,7 @@ from adapters.simulator.shapes import (
     key_of,
     read_day,
 )
+from adapters.simulator.world.companies import index_earnings
 from adapters.simulator.world.world import Bar
 
 # --- exchanges and index compilers ---------------------------------------------------------------
@@ -26,22 +28,27 @@ def _csindex(query: Query, rng: Luck) -> Reply:
     """Daily bars of one CSI index with its names, sample size and earnings ratio."""
     code = query.get("indexCode", "000300")
     days = bar_days(rng.world, read_day(query.get("startDate")), read_day(query.get("endDate")))
+    key, world = key_of("2", code), rng.world
+    name, number = world.instrument(key).name, len(world.weights(key))
+    ratios = dict(zip(world.history(key).days, index_earnings(world, key).tolist(), strict=True))
     rows = [
-        {"tradeDate": f"{bar.day:%Y%m%d}", "indexCode": code, "indexNameCnAll": f"样本{code}指数"}
-        | {"indexNameCn": f"样本{code}", "indexNameEnAll": f"CSI Sample {code} Index"}
-        | {"indexNameEn": f"Sample {code}", "open": bar.open, "high": bar.high, "low": bar.low}
+        {"tradeDate": f"{bar.day:%Y%m%d}", "indexCode": code, "indexNameCnAll": name}
+        | {"indexNameCn": name, "indexNameEnAll": f"CSI {code} Index"}
+        | {"indexNameEn": f"CSI {code}", "open": bar.open, "high": bar.high, "low": bar.low}
         | {"close": bar.close, "change": round(bar.close - bar.before, 2)}
         | {"changePct": round(bar.change, 2), "tradingVol": round(bar.volume / 1e4, 2)}
-        | {"tradingValue": round(bar.volume * 12 / 1e4, 2), "consNumber": 60}
-        | {"peg": round(bar.close / 300, 2)}
-        for bar in _index_bars(rng, code, days)
+        | {"tradingValue": round(paid / 1e8, 2), "consNumber": number}
+        | {"peg": round(ratios[bar.day], 2)}
+        for bar, paid in _index_bars(rng, code, days)
     ]
     return as_json({"code": "200", "msg": "Success", "data": rows, "success": True})
 
 
-def _index_bars(rng: Luck, code: str, days: tuple[date, ...]) -> list[Bar]:
+def _index_bars(rng: Luck, code: str, days: tuple[date, ...]) -> list[tuple[Bar, float]]:
+    """The bars of an index, and what was paid in each."""
     key = key_of("1" if code.startswith("000") else "2", code)
-    return rng.world.bars(key, days[0], days[-1]) if days else []
+    bars = rng.world.bars(key, days[0], days[-1]) if days else []
+    return list(zip(bars, rng.world.paid(key, bars), strict=True))
 
 
 def _cnindex(query: Query, rng: Luck) -> Reply:
@@ -54,9 +61,9 @@ def _cnindex(query: Query, rng: Luck) -> Reply:
         [
             *(str(bar.day), bar.close, bar.high, bar.open, bar.low, bar.close),
             *(round(bar.close - bar.before, 2), f"{bar.change:.2f}%"),
-            *(round(bar.volume * 1.2e4, 2), bar.volume * 1000, None),
+            *(round(paid, 2), bar.volume * 100, None),
         ]
-        for bar in reversed(_index_bars(rng, query.get("indexCode", ""), days))
+        for bar, paid in reversed(_index_bars(rng, query.get("indexCode", ""), days))
     ]
     data = {"code": query.get("indexCode"), "data": rows}
     return as_json({"code": 200, "message": "OK", "data": data})
@@ -64,12 +71,14 @@ def _cnindex(query: Query, rng: Luck) -> Reply:
 
 def _margin_sse(query: Query, rng: Luck) -> Reply:
     """Shanghai margin trading by day; the total is lending plus borrowed value, newest first."""
+    if query.get("tabType") == "mxtype":
+        return margin_detail(query, rng)
     rows = list[Row]()
     days = bar_days(rng.world, read_day(query.get("beginDate")), read_day(query.get("endDate")))
     debts = rng.world.series("margin of Shanghai", days, 8e11, 0.004)
     for day, owed in zip(days, debts, strict=True):
         rng = rng.about("margin of Shanghai", day)
-        lent = rng.randint(4 * 10**9, 6 * 10**9)
+        lent = round(6e-3 * owed)
         rows.append(
             {"detailFlag": "", "opDate": f"{day:%Y%m%d}", "rqchl": None}
             | {"rqmcl": rng.randint(10**7, 9 * 10**7), "rqyl": lent // 8, "rqylje": lent}
@@ -82,8 +91,9 @@ def _margin_sse(query: Query, rng: Luck) -> Reply:
 
 def _margin_szse(query: Query, rng: Luck) -> Reply:
     """Shenzhen margin trading on one day, hundreds of millions with thousands separators."""
-    rng = rng.about("margin of Shenzhen", query.get("txtDate"))
-    owed, lent = rng.uniform(6500, 7500), rng.uniform(40, 90)
+    day = read_day(query.get("txtDate")) or rng.world.now
+    owed = rng.world.series("margin of Shenzhen", [day], 7000, 0.004)[0]
+    lent = 0.009 * owed
     row = {"jrrzmr": owed * 0.06, "jrrzye": owed, "jrrjmc": lent / 20, "jrrjyl": lent / 8}
     row |= {"jrrjye": lent, "jrrzrjye": owed + lent}
     data = [{name: f"{value:,.2f}" for name, value in row.items()}]
@@ -92,16 +102,24 @@ def _margin_szse(query: Query, rng: Luck) -> Reply:
 
 
 def _bond_workbook(query: Query, rng: Luck) -> Reply:
-    """Shanghai bonds by kind on one day, held or dealt, as an old Excel file."""
-    held, day = "ZQXQ" in query.get("sqlId", ""), query.get("TRADE_DATE", str(rng.world.now))
-    rng = rng.about("bonds of Shanghai", day)
+    """Shanghai bonds by kind on one day, held or dealt, as an old Excel file. What was dealt in the
+    year is the sum of its days.
+    """
+    held, world = "ZQXQ" in query.get("sqlId", ""), rng.world
+    day = read_day(query.get("TRADE_DATE")) or world.now
+    days = bar_days(world, date(day.year, 1, 1), day)
     dealt = ["当日成交笔数", "当日成交金额", "当年成交笔数", "当年成交金额"]
     names = ["托管只数", "托管市值(亿元)", "托管面值(亿元)"] if held else dealt
     rows = list[list[str | float]]()
     for kind in ("国债", "地方政府债", "政策性金融债", "企业债券", "公司债券", "可转换公司债券"):
-        count, worth = rng.randint(50, 4000), round(rng.uniform(1e3, 5e4), 2)
-        more = [round(worth * 0.98, 2)] if held else [count * 190, round(worth * 190, 2)]
-        rows.append([kind, count, worth, *more, day])
+        if not days or days[-1] != day:
+            continue  # no trading on this day
+        name = f"bonds of Shanghai {kind} {held}"
+        level, step = 200 + 3000 * world.luck(name), 0.001 if held else 0.03
+        walk = world.series(name, days, level, step)
+        counts, worth = [round(number) for number in walk], [round(12 * one, 2) for one in walk]
+        more = [round(worth[-1] * 0.98, 2)] if held else [sum(counts), round(sum(worth), 2)]
+        rows.append([kind, counts[-1], worth[-1], *more, str(day)])
     return as_xls([["债券现货" if held else "债券类型", *names, "数据日期"], *rows])
 
 
@@ -121,33 +139,6 @@ def _boc_quotes(query: Query, rng: Luck) -> Reply:
     table = "".join("<tr><td>" + "</td><td>".join(line) + "</td></tr>" for line in lines)
     text = f'<html><body><select id="money_code">{options}</select><table>{table}</table></body>'
     return Reply(f"{text}</html>".encode("gbk"), "text/html; charset=gbk")
-
-
-def _futures_daily(query: Query, rng: Luck) -> Reply:
-    """Daily bars of one futures contract as JSON assigned to a variable."""
-    product = query.get("symbol", "RB0").rstrip("0123456789").upper()
-    rng = rng.about("futures", product)
-    days, rows = bar_days(rng.world) if product.isascii() and product.isalpha() else (), list[Row]()
-    bars = rng.world.bars(f"future:{product}", days[0]) if days else []
-    for bar, hold in zip(
-        bars, rng.world.series(f"hold {product}", days, 1.2e6, 0.004), strict=True
-    ):
-        prices = {"o": bar.open, "h": bar.high, "l": bar.low, "c": bar.close}
-        row = {name: f"{price:.3f}" for name, price in prices.items()}
-        rows.append(
-            {"d": str(bar.day), **row, "v": str(bar.volume), "p": str(round(hold))}
-            | {"s": f"{(bar.high + bar.low) / 2:.3f}"}
-        )
-    text = as_json(rows).body.decode()
-    body = f"/*<script>location.href='//sina.com';</script>*/\nvar _V=({text});"
-    return Reply(body.encode(), "application/javascript; charset=utf-8")
-
-
-def _option_months(query: Query, rng: Luck) -> Reply:
-    """Expiry months of one option family; the nearest one comes twice."""
-    names = [f"{rng.world.now.year}-{month:02}" for month in (7, 7, 8, 9, 12)]
-    data = {"contractMonth": names, "cateList": ["50ETF", "300ETF"], "cateId": "510050C2607"}
-    return as_json({"result": {"status": {"code": 0}, "data": data}})
 
 
 # --- Tencent -------------------------------------------------------------------------------------
@@ -233,9 +224,6 @@ def _sentiment(query: Query, rng: Luck) -> Reply:
     return as_json({"status": 200, "data": {"values": values}})
 
 
-_FUTURES = "/futures/api/jsonp.php/var%20_V21052021_4_12=/InnerFuturesNewService.getDailyKLine"
-_OPTIONS = "/futures/api/openapi.php/StockOptionService.getStockName"
-
 MARKET: Mapping[tuple[str, str], Payload] = {
     ("www.csindex.com.cn", "/csindex-home/perf/index-perf"): _csindex,
     ("hq.cnindex.com.cn", "/market/market/getIndexDailyDataWithDataFormat"): _cnindex,
@@ -243,9 +231,6 @@ MARKET: Mapping[tuple[str, str], Payload] = {
     ("query.sse.com.cn", "/commonExcelDd.do"): _bond_workbook,
     ("www.szse.cn", "/api/report/ShowReport/data"): _margin_szse,
     ("biz.finance.sina.com.cn", "/forex/forex.php"): _boc_quotes,
-    ("stock2.finance.sina.com.cn", _FUTURES): _futures_daily,
-    ("stock2.finance.sina.com.cn", _FUTURES.replace("%20", " ")): _futures_daily,  # path decoded
-    ("stock.finance.sina.com.cn", _OPTIONS): _option_months,
     ("proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get"): _tencent,
     ("web.ifzq.gtimg.cn", "/other/klineweb/klineWeb/weekTrends"): _tencent_weeks,
     ("datacenter-api.jin10.com", "/reports/list"): _reports,

@@ -1,8 +1,8 @@
 """Documents for RapidAPI endpoints: the path decides the shape, the arguments the subject.
 
-Shapes are plausible but not those of a provider. Prices and rates are those of the world; other
-figures depend on the subject alone, so that every host says the same of it. Requested identifiers
-are repeated.
+Shapes are plausible but not those of a provider. Prices, rates, statements, holders and events are
+those of the world; other figures depend on the subject alone, so that every host says the same of
+it. Requested identifiers are repeated.
 """
 
 import re
@@ -20,14 +20,20 @@ from adapters.simulator.shapes import (
     Request,
     Simulation,
     as_json,
+    grouped,
     read_day,
 )
+from adapters.simulator.world import companies, derivatives
+from adapters.simulator.world.calendar import FIRST
 from adapters.simulator.world.economy import COUNTRIES, figures, yields
-from adapters.simulator.world.instruments import LISTED
+from adapters.simulator.world.instruments import CHINA, LISTED
 from adapters.simulator.world.world import Bar, World
 from manifests import Catalog, Manifest, RapidApiBinding
 
-SUBJECTS = ("symbol", "symbols", "ticker", "id", "base", "from_currency", "query", "uuid", "name")
+SUBJECTS = (
+    *("symbol", "symbols", "ticker", "ticker_slug", "ticker_slugs", "id", "base"),
+    *("from_currency", "query", "uuid", "name"),
+)
 
 
 def simulate(catalog: Catalog) -> Simulation:
@@ -73,7 +79,7 @@ def document(
     subject = next((query[one] for one in names if query.get(one)), path.rsplit("/", 1)[-1])
     hint = f"{path} {name}".lower()
     shape = next((s for words, s in _SHAPES if any(w in hint for w in words.split())), _quote)
-    subjects = subject.split(",")[:MOST_SUBJECTS] if shape in (_quote, _bars) else [subject]
+    subjects = subject.split(",")[:MOST_SUBJECTS] if shape in _BY_SUBJECT else [subject]
     made = [
         shape(Asked(one, hint, query), Luck(f"{world.seed} {shape.__name__} {one}", world))
         for one in subjects
@@ -135,18 +141,79 @@ class Asked:
         kind = "fx" if f"fx:{base}" in LISTED else "coin"
         found = []
         for bar in self._bars_of(f"{kind}:{base}", world, number):
-            by = 1 / world.rate(quote, "USD", bar.day)
+            day = bar.day
+            by = 1 / world.rate(quote, "USD", date(day.year, day.month, day.day))
             names = ("open", "high", "low", "close", "before")
             prices = {name: round(getattr(bar, name) * by, 6) for name in names}
             found.append(bar._replace(**prices))
         return found
 
     def _bars_of(self, key: str, world: World, number: int) -> list[Bar]:
+        if number == 1:
+            return world.latest(key, 1)
         first, last = (_day(self.query, names) for names in (_FIRST, _LAST))
-        if number == 1 or first is last is None:
+        size, unit = self.interval
+        if first is last is None and (days := self.span(world.now)):
+            first = world.now - timedelta(days)
+        if unit == "minute":
+            known = world.latest(key, 1) if first is last is None else world.bars(key, first, last)
+            minutes = (world.minutes(key, day.day, size) for day in known[-MOST_BARS:])
+            return [bar for of_day in minutes for bar in of_day][-MOST_BARS:]
+        if unit in _GROUPS:
+            bars = grouped(world.bars(key, None, last), _GROUPS[unit])
+            bars = [bar for bar in bars if first is None or bar.day >= first]
+            return bars[-(number if first is last is None else MOST_BARS) :]
+        if first is last is None:
             return world.latest(key, number)
         return world.bars(key, first, last)[-MOST_BARS:]
 
+    @property
+    def interval(self) -> tuple[int, str]:
+        """How long a bar is: a number of minutes, a day, a week or a month."""
+        for name, text in self.query.items():
+            if _plain(name) in _INTERVALS and (found := _INTERVAL.fullmatch(text.strip())):
+                unit = next(unit for unit, text in found.groupdict().items() if text)
+                number = int(found[1] or 1)
+                if unit == "hour":
+                    return number * 60, "minute"
+                return max(number, 1), unit
+        words = " ".join((self.hint, self.query.get("function", "").lower()))
+        return 1, next((unit for unit in _GROUPS if f"{unit}ly" in words), "day")
+
+    def span(self, now: date) -> int:
+        """How many days up to now are asked for; 0 if none."""
+        for name, text in self.query.items():
+            asked, plain = text.strip().lower(), _plain(name)
+            found = _RANGE.fullmatch(asked)
+            if found and (plain in _RANGES or (plain == "interval" and found["c"])):
+                number, unit = int(found["a"] or found["d"]), found["b"] or found["c"]
+                return min(max(number * _DAYS[unit], 1), (now - FIRST).days)
+            if plain in _RANGES and asked == "ytd":
+                return now.timetuple().tm_yday
+        return 0
+
+
+def _plain(name: str) -> str:
+    return re.sub("[^a-z]", "", name.lower())
+
+
+_INTERVALS = frozenset(
+    {
+        *("interval", "pairinterval", "timebucket", "gran", "granularity", "showby", "resolution"),
+        *("timeframe", "period"),
+    }
+)
+"""What hosts call the length of a bar."""
+
+_INTERVAL = re.compile(
+    r"(\d*) ?(?:(?P<month>M|1mo|mo|months?|monthly)|(?P<minute>m|mins?|minutes?)"
+    r"|(?P<hour>h|H|hours?|hourly)|(?P<day>[dD]|days?|daily)|(?P<week>[wW]k?|weeks?|weekly))"
+)
+_GROUPS = {"week": "102", "month": "103"}
+_RANGES = frozenset({"range", "chartperiod", "timeperiod", "period"})
+_RANGE = re.compile(r"(?P<a>\d+)(?P<b>h|d|w|m|mo|y)|(?P<c>[dmy])(?P<d>\d+)")
+_DAYS = {"h": 0, "d": 1, "w": 7, "m": 30, "mo": 30, "y": 365}
+"""What hosts call a span up to now, such as `1Y`, `6mo` or `m6`."""
 
 MOST_BARS = 1_000
 _FIRST = ("start", "start_date", "date_start", "startDate", "from", "from_date", "period1")
@@ -215,72 +282,171 @@ def _bars(asked: Asked, rng: Luck) -> object:
     return {"symbol": asked.subject, "bars": bars}
 
 
+def _option_family(key: str) -> str:
+    """The options on an instrument, if any."""
+    if key.startswith("us:"):
+        return key.replace(":", ".", 1)
+    known = {"sh000300": "IO", "sh000016": "HO", "sh000852": "MO"}
+    return known.get(key) or (key[2:] if key[2:] in derivatives.OPTION_FUNDS else "")
+
+
+def _expirations(asked: Asked, rng: Luck) -> object:
+    family = _option_family(asked.key)
+    months = derivatives.option_months(family, rng.world.now) if family else []
+    ends = [derivatives.option_expiry(family, month).isoformat() for month in months]
+    return {"symbol": asked.subject, "expirations": ends}
+
+
+def _options(asked: Asked, rng: Luck) -> object:
+    """The options of one expiry: that which is asked for, or the nearest."""
+    family, world = _option_family(asked.key), rng.world
+    months = derivatives.option_months(family, world.now) if family else []
+    day = _day(asked.query, ("expiration", "expiration_date", "date", "expiry"))
+    ends = {derivatives.option_expiry(family, month): month for month in months}
+    end = day if day in ends else min(ends, default=None)
+    sides: dict[bool, list[object]] = {True: [], False: []}
+    for one in derivatives.chain(world, family, ends[end]) if end else []:
+        bar, tick = world.latest(one.key, 1)[-1], 10.0**-one.digits
+        sides[one.is_call].append({
+            "contract": one.key.partition(":")[2].removeprefix("us."), "strike": one.strike,
+            "last": bar.close, "change": round(bar.close - bar.before, 4),
+            "bid": round(max(bar.close - tick, 0.0), 4), "ask": round(bar.close + tick, 4),
+            "volume": bar.volume, "openInterest": bar.volume * 5,
+            "impliedVolatility": round(derivatives.greeks(world, one).volatility, 4),
+        })  # fmt: skip
+    return {
+        "symbol": asked.subject,
+        "price": world.close(asked.key),
+        "expiration": end.isoformat() if end else None,
+        "expirations": [one.isoformat() for one in ends],
+        "calls": sides[True],
+        "puts": sides[False],
+    }
+
+
+def _company(asked: Asked) -> str:
+    """The key of the share that a request is about; any other subject is a share of New York."""
+    key = asked.key
+    is_known = re.match(r"us:|hk0|bj|sh6|sz[0-3]", key) is not None
+    is_known = is_known and LISTED.get(key, CHINA[0]).kind == "share"
+    return key if is_known else f"us:{asked.subject.upper()}"
+
+
 def _news(asked: Asked, rng: Luck) -> object:
-    topics = ("results", "guidance", "a new product", "its dividend", "regulation", "demand")
+    """The last events of a company, or of the listed shares of New York."""
+    world, key = rng.world, _company(asked)
+    is_one = re.fullmatch(r"us:[A-Z]{1,5}(\.[A-Z])?|[a-z]{2}\d+", key)
+    others = [one.key for one in LISTED.values() if one.kind == "share" and one.exchange == "US"]
+    first = world.now - timedelta(1500 if is_one else 60)
+    found = [
+        event
+        for share in ([key] if is_one else others)
+        for event in companies.events(world, share, first, world.now)
+    ]
+    found.sort(key=lambda event: (event.day, event.english), reverse=True)
     return {
         "data": [
             {
-                "id": str(rng.randrange(10**6, 10**7)),
-                "title": f"Simulated news on {asked.subject}: {rng.choice(topics)}",
-                "publishedAt": (_now(rng) - timedelta(hours=hours)).isoformat(),
-                "commentCount": rng.randrange(200),
+                "id": str(rng.about("news", event.english).randrange(10**6, 10**7)),
+                "title": event.english,
+                "publishedAt": datetime.combine(event.day, time(20), UTC).isoformat(),
+                "commentCount": rng.about("comments", event.english).randrange(200),
             }
-            for hours in range(10)
+            for event in found[:10]
         ]
     }
 
 
 def _statements(asked: Asked, rng: Luck) -> object:
-    revenue = rng.lognormvariate(23, 1)
-    periods = []
-    for year in range(2025, 2020, -1):
-        margin = rng.uniform(0.05, 0.3)
-        periods.append(
-            {
-                "fiscalYear": year,
-                "revenue": round(revenue),
-                "netIncome": round(revenue * margin),
-                "totalAssets": round(revenue * rng.uniform(1, 3)),
-                "operatingCashFlow": round(revenue * margin * rng.uniform(0.8, 1.4)),
-                "eps": round(margin * 20, 2),
-            }
-        )
-        revenue *= 1 - rng.uniform(0, 0.1)
-    return {"symbol": asked.subject, "currency": "USD", "periods": periods}
+    """The last five years of a company, in the currency of its share."""
+    key = _company(asked)
+    parts = [part for part in companies.statements(rng.world, key) if part.is_annual]
+    periods = [
+        {
+            "fiscalYear": part.period.year,
+            "revenue": part.total["revenue"],
+            "netIncome": part.total["net_profit"],
+            "totalAssets": part.sheet["assets"],
+            "totalLiabilities": part.sheet["liabilities"],
+            "totalEquity": part.sheet["equity"],
+            "operatingCashFlow": part.total["operating_cash"],
+            "dividendsPaid": part.total["dividends"],
+            "eps": round(part.total["net_profit"] / part.shares, 4),
+        }
+        for part in parts[:-6:-1]
+    ]
+    currency = companies.CURRENCIES[rng.world.instrument(key).exchange]
+    return {"symbol": asked.subject, "currency": currency, "periods": periods}
+
+
+_EXCHANGES = {
+    "sh": "SSE",
+    "sz": "SZSE",
+    "hk": "HKEX",
+    "us": "US",
+    "coin": "CRYPTO",
+    "fx": "FOREX",
+    "future": "FUTURES",
+}
+_TEXTS = ("q", "query", "text", "keyword", "string", "search", "term", "ticker_slug")
 
 
 def _matches(asked: Asked, rng: Luck) -> object:
+    """The listed instruments that a text is in the name or code of, or the one that it names; some
+    of them, if nothing is searched for.
+    """
+    text = next((asked.query[name] for name in _TEXTS if asked.query.get(name)), "").casefold()
+    alias = _ALIASES.get(text.upper(), text).casefold()
+    found = [
+        one
+        for one in LISTED.values()
+        if any(word in f"{one.code} {one.name}".casefold() for word in (text, alias))
+    ]
+    found.sort(key=lambda one: (one.code.casefold() not in (text, alias), len(one.name)))
+    if not text:
+        rng.shuffle(found)
     return [
         {
-            "symbol": f"{asked.subject[:4].upper()}{number}",
-            "name": f"Simulated {asked.subject} {number}",
-            "exchange": rng.choice(("NASDAQ", "NYSE", "LSE", "HKEX")),
+            "symbol": one.code,
+            "name": one.name,
+            "exchange": _EXCHANGES.get(re.split(r":|\d|HSI", one.key)[0], "US"),
             "score": round(1 - number / 10, 2),
         }
-        for number in range(8)
+        for number, one in enumerate((found or [rng.world.instrument(asked.key)])[:8])
     ]
 
 
 def _holdings(asked: Asked, rng: Luck) -> object:
-    weights = sorted((rng.random() for _ in range(10)), reverse=True)
-    return {
-        "id": asked.subject,
-        "asOf": _now(rng).date().isoformat(),
-        "holdings": [
-            {"name": f"Holding {n + 1}", "weight": round(40 * w / sum(weights), 2)}
-            for n, w in enumerate(weights)
-        ],
-    }
+    """What a fund or an index holds, or who holds a company, the largest first: percent of it."""
+    world, key = rng.world, asked.key
+    kind = world.instrument(key).kind
+    if kind in ("fund", "index") or any(word in asked.hint for word in ("portfolio", "etf")):
+        weights = world.holdings(key if kind in ("fund", "index") else f"of{asked.subject}")
+        day, held = world.now, sorted(weights.items(), key=lambda item: -item[1])
+        rows = [
+            {"symbol": one.code, "name": one.name, "weight": round(100 * part, 4)}
+            for one, part in ((world.instrument(member), part) for member, part in held)
+        ]
+    else:
+        key = _company(asked)
+        day = companies.statements(world, key)[-1].period
+        rows = [
+            {"name": one.name, "weight": round(one.percent, 4)}
+            for one in companies.holders(world, key, day)
+        ]
+    return {"id": asked.subject, "asOf": day.isoformat(), "holdings": rows}
 
 
 def _profile(asked: Asked, rng: Luck) -> object:
+    """What a company is."""
+    about = companies.profile(rng.world, _company(asked))
     return {
         "symbol": asked.subject,
-        "name": f"Simulated {asked.subject} Corp.",
-        "sector": rng.choice(("Technology", "Financials", "Energy", "Health Care")),
-        "employees": rng.randrange(500, 200_000),
-        "country": "US",
-        "founded": rng.randrange(1890, 2015),
+        "name": about.name,
+        "sector": about.sector,
+        "employees": about.employees,
+        "country": about.country,
+        "founded": about.listed.year - 10,
     }
 
 
@@ -397,7 +563,12 @@ def _figures(asked: Asked, rng: Luck) -> object:
     }
 
 
+_BY_SUBJECT = (_quote, _bars, _statements, _holdings, _profile)
+"""The shapes of which each subject of a list has its own."""
+
 _SHAPES: tuple[tuple[str, Callable[[Asked, Luck], object]], ...] = (
+    ("option-expirations options/expirations", _expirations),
+    ("/op/option /options", _options),
     ("search auto-complete suggest available list-pairs /pairs", _matches),
     ("news article press transcript comment /analysis trending", _news),
     ("chart hist candle ohlc kline series daily intraday trades", _bars),

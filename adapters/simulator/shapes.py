@@ -12,12 +12,11 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from itertools import groupby
 from xml.sax.saxutils import escape
 
 from adapters.simulator.world.calendar import Exchange, between
-from adapters.simulator.world.instruments import CHINA, INDUSTRIES
 from adapters.simulator.world.world import Bar, World
 
 
@@ -64,7 +63,6 @@ Row = Mapping[str, object]
 
 MOST = 250  # bars in one answer, if it was not asked from which day on
 HISTORY = 10_000  # bars where AkShare asks for everything and cuts the range itself
-STOCKS = [(one.code, one.name, INDUSTRIES[one.code]) for one in CHINA]
 MONEY = {
     "美元": "USD", "英镑": "GBP", "欧元": "EUR", "澳门元": "MOP",
     "泰国铢": "THB", "菲律宾比索": "PHP", "港币": "HKD",
@@ -82,6 +80,17 @@ def key_of(market: str, code: str) -> str:
     """The world's key of a security by Eastmoney's number of its market, or by its code alone."""
     if market in {"105", "106", "107"}:
         return f"us:{code}"
+    if market == "90":
+        return f"bk:{code}"
+    if market in {"100", "124", "251"}:
+        return {"HSI": "hkHSI", "SPX": "us:SPX"}.get(code, f"ix:{code}")
+    if market.isdecimal() and 101 <= int(market) <= 112:
+        bare = re.sub("(00Y|[0-9]+[A-Z]?)$", "", code)
+        return f"ff:{ {'ZS': 'S', 'ZC': 'C', 'ZW': 'W'}.get(bare, bare) }"
+    if market in {"8", "113", "114", "115", "142", "225"}:
+        return f"future:{re.sub('[msMS]$', '0', code).upper()}"
+    if market in {"10", "12", "221"}:
+        return f"option:{code.replace('-', '')}"
     if market == "116" or (not market and len(code) == 5):
         return f"hk{code}"
     if code.startswith("399"):
@@ -105,7 +114,7 @@ def read_day(text: str | None) -> date | None:
 
 def asked(query: Query, name: str) -> str:
     """Read the value that a data centre filter such as (CODE="x")(DAY>='y') gives a field."""
-    found = re.search(rf"{name}=[\"']([^\"']*)", query.get("filter", ""))
+    found = re.search(rf"\b{name}=[\"']([^\"']*)", query.get("filter", ""))
     return found[1] if found else ""
 
 
@@ -151,11 +160,6 @@ def months(world: World, count: int, step: int = 1) -> list[date]:
     return [date(n // 12, n % 12 + 1, 1) for n in range(top - (count - 1) * step, top + 1, step)]
 
 
-def near(rng: Luck, **spans: tuple[float, float]) -> dict[str, object]:
-    """Draw one number per named span, rounded to two digits."""
-    return {name: round(rng.uniform(*span), 2) for name, span in spans.items()}
-
-
 def as_json(content: object) -> Reply:
     """Encode JSON the way the upstreams do, in plain UTF-8."""
     return Reply(json.dumps(content, ensure_ascii=False).encode())
@@ -177,46 +181,6 @@ def html_table(rows: Sequence[Sequence[object]], head: Sequence[str] = ()) -> st
     lines = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows]
     lines[:0] = ["".join(f"<th>{name}</th>" for name in head)] if head else []
     return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
-
-
-_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_EPOCH = date(1990, 12, 19).toordinal()
-
-
-def packed_bars(bars: Sequence[Bar], digits: int) -> str:
-    """Pack daily bars as Sina does: fields of bits, the lowest first, six to a character.
-
-    A record has the weekdays since the last one, and the differences of open, high, low, close and
-    volume from the values before.
-    """
-    if not bars:
-        return ""
-    scale, last, volume, day = 10**digits, 0, 0, bars[0].day
-    rows = [[round(price * scale) for price in bar[1:5]] for bar in bars]
-    step = max(0, -(-(max(row[1] for row in rows).bit_length() + 1) // 3) - 7)  # three bits each
-    width = 3 * (7 + step)
-    start = (18, day.toordinal() - _EPOCH)
-    found = [_packed((12, 1479), (6, 63), (6, digits), start, (3, 7), (3, 7))]
-    for bar, (opened, high, low, close) in zip(bars, rows, strict=True):
-        passed = sum((day + timedelta(n)).weekday() < 5 for n in range((bar.day - day).days))
-        head: tuple[tuple[int, int], ...] = ((6, 0),)
-        if passed != 1:
-            head = ((6, 32), (6, 0), (6, passed))
-        if bar is bars[0]:
-            head = ((6, 32), (6, 63), (3, step), (3, 5))  # the widths of all records
-        moves = (opened - last, high - opened, opened - low, close - opened)
-        found.append(_packed(*head, *((width, move) for move in moves), (36, bar.volume - volume)))
-        last, volume, day = close, bar.volume, bar.day
-    return "".join(found)
-
-
-def _packed(*fields: tuple[int, int]) -> str:
-    """The characters of fields, each a number of bits and a value."""
-    whole, place = 0, 0
-    for width, value in fields:
-        whole |= (value & (1 << width) - 1) << place
-        place += width
-    return "".join([_ALPHABET[whole >> at & 63] for at in range(0, place, 6)])
 
 
 def as_xls(rows: Sequence[Sequence[str | float]]) -> Reply:

@@ -5,6 +5,8 @@ facts are the eleven of R. Cont, "Empirical properties of asset returns: stylize
 statistical issues", Quantitative Finance 1 (2001), over the shares of Shanghai and Shenzhen.
 """
 
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -15,13 +17,20 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from adapters.simulator.akshare_boards import BOARD_PAYLOADS
 from adapters.simulator.akshare_bonds import BONDS
+from adapters.simulator.akshare_company_pages import COMPANY_PAGES
+from adapters.simulator.akshare_derivatives import DERIVATIVES
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_economy import ECONOMY
+from adapters.simulator.akshare_funds import FUNDS
 from adapters.simulator.akshare_macro import MACRO
 from adapters.simulator.akshare_market import MARKET
+from adapters.simulator.akshare_quotes import QUOTES, quote
 from adapters.simulator.rapidapi import document
-from adapters.simulator.shapes import MONEY, Luck
+from adapters.simulator.shapes import MONEY, MOST, Luck
+from adapters.simulator.world import companies, derivatives
+from adapters.simulator.world.calendar import trading_days
 from adapters.simulator.world.economy import (
     COUNTRIES,
     Curve,
@@ -31,13 +40,19 @@ from adapters.simulator.world.economy import (
     figures,
     issued,
 )
-from adapters.simulator.world.instruments import CHINA, LISTED
+from adapters.simulator.world.instruments import CHINA, FUTURES, LISTED
 from adapters.simulator.world.world import ANCHOR, Floats, World
 
+_VALUES = FUNDS["api.fund.eastmoney.com", "/f10/lsjz"]
+_INDUSTRIES = FUNDS["api.fund.eastmoney.com", "/f10/HYPZ/"]
+_TENCENT = MARKET["proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get"]
+_SINA_MINUTES = QUOTES["quotes.sina.cn", "/cn/api/jsonp_v2.php/*/CN_MarketDataService.getKLineData"]
 _KLINE = EASTMONEY["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
 _REPORT = EASTMONEY["datacenter-web.eastmoney.com", "/api/data/v1/get"]
+_MULTIPLES = COMPANY_PAGES["gushitong.baidu.com", "/opendata"]
 _CSINDEX = MARKET["www.csindex.com.cn", "/csindex-home/perf/index-perf"]
-_VIEWS = {**EASTMONEY, **ECONOMY, **BONDS, **MACRO}
+_BANK = MARKET["biz.finance.sina.com.cn", "/forex/forex.php"]
+_VIEWS = {**EASTMONEY, **ECONOMY, **BONDS, **MACRO, **BOARD_PAYLOADS, **DERIVATIVES}
 _TREASURY = "RPTA_WEB_TREASURYYIELD"
 
 LEAST_FACTS = 9
@@ -166,14 +181,47 @@ def _adjusted(world: World) -> Found:
 def _indices(world: World) -> Found:
     """An index is its members, weighted."""
     for one in LISTED.values():
-        if one.members:
+        if one.kind == "index" and one.members:
             yield from _basket(world, one.key, 0.0)
+            sold = sum(world.history(member).volume for member in one.members)
+            made = world.history(one.key)
+            yield _each(made.volume == sold, f"{one.key} volume", made.days)
 
 
 def _funds(world: World) -> Found:
     """A fund is worth its holdings, less its fee."""
-    for code in ("sh510300", "sh588000", "sz159915"):
+    for code in ("sh510300", "sh588000", "sz159915", "us:SPY", "hk02800"):
         yield from _basket(world, code, 0.005 / 365)
+
+
+def _held(world: World) -> Found:
+    """What a fund holds grows as the fund does, and is the fund's whole worth."""
+    for code in ("000001", "110011", "005827"):
+        year = {"fundCode": code, "year": str(world.now.year - 1)}
+        body = _INDUSTRIES(year, Luck("", world)).body
+        parts = orjson.loads(body[body.index(b"{") : -1])["Data"]["QuarterInfos"]
+        days = [date.fromisoformat(part["JZRQ"]) for part in parts][::-1]
+        told = orjson.loads(_VALUES({"fundCode": code}, Luck("", world)).body)["Data"]["LSJZList"]
+        values = {date.fromisoformat(row["FSRQ"]): float(row["DWJZ"]) for row in told}
+        for part in parts:
+            whole = sum(float(row["ZJZBL"]) for row in part["HYPZInfo"])
+            yield _one(abs(whole - 100) < 0.06, f"{code} {part['JZRQ']} {whole}")
+        traded = world.days("CN")
+        ends = [traded[bisect_right(traded, day) - 1] for day in days]
+        for first, last in pairwise(ends):
+            grown = sum(
+                weight * _worth_of(world, member, last) / _worth_of(world, member, first)
+                for member, weight in world.holdings(f"of{code}", first).items()
+            )
+            fair = grown * np.exp(-0.005 / 365 * (last - first).days)
+            is_so = abs(values[last] / values[first] / fair - 1) < 0.004
+            yield _one(is_so, f"{code} {first} {last} {fair}")
+
+
+def _worth_of(world: World, key: str, day: date) -> float:
+    made = world.history(key)
+    at = made.days.index(day)
+    return float(made.close[at] * made.factor[at])
 
 
 def _basket(world: World, key: str, fee: float) -> Found:
@@ -190,6 +238,56 @@ def _basket(world: World, key: str, fee: float) -> Found:
     yield _each(abs(made.close / wanted - 1) < slack, key, made.days)
 
 
+def _minutes(world: World) -> Found:
+    """The minutes of a day are the day, and larger bars are their minutes."""
+    for key in (*(one.key for one in CHINA[::6]), "sh000300", "hk00700", "us:AAPL", "coin:BTC"):
+        days = world.bars(key)
+        for number in range(RANGES):
+            day = days[int(world.luck("day", key, number) * len(days))]
+            for size in (1, 5, 60):
+                bars = world.minutes(key, day.day, size)
+                high, low = max(bar.high for bar in bars), min(bar.low for bar in bars)
+                sold = sum(bar.volume for bar in bars)
+                found = [bars[0].open, high, low, bars[-1].close, sold]
+                is_so = found == [*day[1:5], day.volume]
+                yield _one(is_so, f"{key} {day.day} {size} {found}")
+
+
+def _futures(world: World) -> Found:
+    """The months of a future differ by their carry, meet the spot, and one of them is the main."""
+    for product in (*FUTURES,)[::4]:
+        spot, main = world.history(derivatives.spot_of(product)), f"future:{product}0"
+        slack, by = 0.51 * 10.0 ** -world.instrument(main).digits, derivatives.carry(world, product)
+        for year in range(2012, world.now.year):
+            month = derivatives.main_month(product, date(year, 6, 1))
+            made, ends = (
+                world.history(f"future:{product}{month}"),
+                derivatives.expiry(product, month),
+            )
+            first = spot.days.index(made.days[0])
+            left = np.array([(ends - day).days for day in made.days])
+            same = spot.close[first : first + len(left)]
+            yield _each(abs(made.close - same * np.exp(by * left / 365)) < slack, main, made.days)
+            yield _one(
+                ends > world.now or made.close[-1] == same[-1], f"{product}{month} at its end"
+            )
+            day = trading_days("CN", date(year, 6, 1))[-1]
+            yield _one(world.close(main, day) == made.close[made.days.index(day)], f"{main} {day}")
+
+
+def _parity(world: World) -> Found:
+    """A call less a put of one strike is the future price less the strike, discounted."""
+    for family in ("510050", "510300", "IO", "M", "us.AAPL"):
+        for month in derivatives.option_months(family, world.now)[:2]:
+            options = derivatives.chain(world, family, month)
+            half = len(options) // 2
+            for call, put in zip(options[:half:5], options[half::5], strict=True):
+                made, other = world.history(call.key), world.history(put.key)
+                gap = made.close - other.close
+                fair = derivatives.parity(world, call)
+                yield _each(abs(gap - fair) < 2.1 * 10.0**-call.digits, call.key, made.days)
+
+
 def _worth(world: World) -> Found:
     """A company is worth its price times its shares."""
     for one in CHINA:
@@ -201,6 +299,124 @@ def _worth(world: World) -> Found:
             yield _one(is_so, f"{one.key} {row['TRADE_DATE']}")
 
 
+def _stated(world: World) -> Found:
+    """Statements add up: assets, profits, cash, quarters and years, and what was paid out."""
+    for key, parts in _all_stated(world):
+        for part, before in zip(parts, (None, *parts), strict=False):
+            own, sheet, total = part.quarter, part.sheet, part.total
+            costs = ("cost", "surcharge", "selling", "administration", "research", "finance")
+            start = before.total if before and part.period.month > 3 else dict.fromkeys(own, 0)
+            sums = (
+                (sheet["assets"], sheet["liabilities"] + sheet["equity"]),
+                (sheet["equity"], sheet["capital"] + sheet["surplus"] + sheet["retained"]),
+                (own["operating_profit"], own["revenue"] - sum(own[cost] for cost in costs)),
+                (own["profit"], own["operating_profit"] + own["nonoperating"]),
+                (own["net_profit"], own["profit"] - own["tax"]),
+                (
+                    own["cash_change"],
+                    own["operating_cash"] + own["investing_cash"] + own["financing_cash"],
+                ),
+                (own["financing_cash"], own["borrowed"] + own["raised"] - own["dividends"]),
+                (sheet["cash"], before.sheet["cash"] + own["cash_change"] if before else None),
+                *((total[name], own[name] + start[name]) for name in own),
+            )
+            is_so = all(wanted in (found, None) for found, wanted in sums)
+            yield _one(is_so and part.published <= world.now, f"{key} {part.period} {sums}")
+        paid = sum(part.quarter["dividends"] for part in parts)
+        first, last = date(companies.FIRST_YEAR - 1, 12, 31), parts[-1].period
+        days = [p for p in world.history(key).payouts if first < p.day <= last]
+        cash = sum(round(payout.cash * parts[-1].shares) for payout in days)
+        yield _one(paid == cash, f"{key} paid out {paid} {cash}")
+
+
+def _all_stated(world: World) -> Iterator[tuple[str, tuple[companies.Statement, ...]]]:
+    for key, one in LISTED.items():
+        if one.kind == "share":
+            yield key, companies.statements(world, key)
+
+
+def _owned(world: World) -> Found:
+    """Holders, flows and margin balances add up."""
+    for one in CHINA[::3]:
+        part = companies.statements(world, one.key)[-1]
+        held = companies.holders(world, one.key, part.period)
+        percent = sum(holder.percent for holder in held)
+        is_so = len({holder.name for holder in held}) == 10 and 0 < percent <= 100
+        parts = (abs(h.shares / part.shares * 100 - h.percent) < 1e-4 for h in held)
+        yield _one(is_so and all(parts), f"{one.key} {held}")
+        for flow in companies.flows(world, one.key):
+            zero = flow.super_large + flow.large + flow.medium + flow.small
+            yield _one(zero == 0, f"{one.key} {flow}")
+        margins = companies.margins(world, one.key, world.now - timedelta(60), world.now)
+        for a, b in pairwise(margins):
+            is_so = b.owed == a.owed + b.bought - b.repaid and b.repaid >= 0
+            is_so = is_so and b.lent == a.lent + b.sold - b.returned
+            yield _one(is_so, f"{one.key} {a} {b}")
+
+
+def _told(world: World) -> Found:
+    """Reports, pages and other hosts tell the same of a company."""
+    for key, parts in _all_stated(world):
+        one, last = LISTED[key], [part for part in parts if part.is_annual][-1]
+        told: Any = document(
+            "/income", {"symbol": one.code if one.exchange == "US" else key}, world
+        )
+        year = told["periods"][0]
+        figures = (year["revenue"], year["netIncome"], year["totalAssets"], year["eps"])
+        if one.exchange != "CN":
+            wanted = (last.total["revenue"], last.total["net_profit"], last.sheet["assets"])
+            yield _one(figures[:3] == wanted, f"{key} {figures} {wanted}")
+            continue
+        asked = f'(SECUCODE="{one.code}.{key[:2].upper()}")'
+        query = {"type": "RPT_F10_FINANCE_MAINFINADATA", "filter": asked}
+        for row in orjson.loads(_REPORT(query, Luck("", world)).body)["result"]["data"]:
+            if row["REPORT_DATE"][:10] == f"{last.period}":
+                wanted = (row["TOTALOPERATEREVE"], row["PARENTNETPROFIT"], row["EPSJB"])
+                is_so = (figures[0], figures[1], figures[3]) == wanted
+                yield _one(is_so, f"{key} {figures} {wanted}")
+    values = {each.day: each for each in companies.valuations(world, CHINA[0].key)}
+    query = {"tag": "市净率", "code": CHINA[0].code, "chart_select": "近一年"}
+    answer = orjson.loads(_MULTIPLES(query, Luck("", world)).body)["Result"][0]["DisplayData"]
+    for day, text in answer["resultData"]["tplData"]["result"]["chartInfo"][0]["body"]:
+        yield _one(f"{values[date.fromisoformat(day)].book:.2f}" == text, f"{day} {text}")
+
+
+def _ratios(world: World) -> Found:
+    """Lists, quotes and reports tell the same multiples of a company, which make its index's."""
+    host, path = "vip.stock.finance.sina.com.cn", "/quotes_service/api/json_v2.php/Market_Center"
+    rows = _view(world, host, f"{path}.getHQNodeData", node="hs300")
+    sina = {row["symbol"]: (row["per"], row["pb"]) for row in rows}
+    worth = income = 0.0
+    for key in LISTED["sh000300"].members:
+        asked = {"type": "RPT_VALUEANALYSIS_DET", "filter": f'(SECURITY_CODE="{key[2:]}")'}
+        last = _view(world, "datacenter-web.eastmoney.com", "/api/data/v1/get", **asked)[0]
+        told, both = quote(world, key), (last["PE_TTM"], last["PB_MRQ"])
+        asked = {"symbol": key.upper()}
+        snow = _view(world, "stock.xueqiu.com", "/v5/stock/quote.json", **asked)["data"]["quote"]
+        is_so = both == (told["f115"], told["f23"]) == (snow["pe_ttm"], snow["pb"])
+        yield _one(is_so and sina[key] == tuple(round(n, 3) for n in both), f"{key} {both} {told}")
+        value = last["TOTAL_MARKET_CAP"]
+        worth, income = worth + value, income + value / both[0]
+    days = {"startDate": f"{world.now:%Y%m%d}", "endDate": f"{world.now:%Y%m%d}"}
+    compiled = orjson.loads(_CSINDEX({"indexCode": "000300"} | days, Luck("", world)).body)["data"]
+    for row in compiled:
+        yield _one(abs(row["peg"] - worth / income) < 0.006, f"{row['peg']} {worth / income}")
+
+
+def _spot(world: World) -> Found:
+    """Pages on the spot and the main month of a good tell the same prices."""
+    host, day = "www.100ppi.com", world.days("CN")[-1]
+    found = list[dict[str, list[str]]]()
+    cells = r"<tr><td>([^<]+)</td><td>([\d.]+)</td>{}<td>[A-Z]*(\d+)</td><td>([\d.]+)</td>"
+    near = r"<td>\d+</td><td>[\d.]+</td><td></td>"
+    for folder, place, between in (("sf", "*", near), ("sf2", "day-*.html", "")):
+        path = f"/{folder}/day-{day}.html"
+        page = _VIEWS[host, f"/{folder}/{place}"]({}, Luck("", world, path)).body.decode()
+        found.append({name: told for name, *told in re.findall(cells.format(between), page)})
+    for name in found[0].keys() & found[1].keys():
+        yield _one(found[0][name] == found[1][name], f"{name} {found[0][name]} {found[1][name]}")
+
+
 def _sources(world: World) -> Found:
     """Sources that tell the same fact tell one number."""
     for code in ("000300", "000016", "000905"):
@@ -210,6 +426,18 @@ def _sources(world: World) -> Found:
         traded = {line[0].replace("-", ""): float(line[2]) for line in _bars(world, f"sh{code}")}
         for row in compiled:
             yield _one(traded[row["tradeDate"]] == row["close"], f"{code} {row['tradeDate']}")
+    for one in CHINA[::5]:
+        lines, asked = _bars(world, one.key, beg=first), {"param": f"{one.key},day,,,{MOST},"}
+        told = orjson.loads(_TENCENT(asked, Luck("", world)).body.partition(b"=")[2])["data"]
+        for line, other in zip(lines[::-1], told[one.key]["day"][::-1], strict=False):
+            yield _one([*map(float, line[1:5])] == [*map(float, other[1:5])], f"{line} {other}")
+        query = {"symbol": one.key, "scale": "30", "datalen": "8"}
+        text = _SINA_MINUTES(query, Luck("", world)).body.partition(b"=(")[2]
+        spans = [float(row["close"]) for row in orjson.loads(text.removesuffix(b");"))]
+        minutes: Any = document("/chart", {"symbol": one.key, "interval": "30min"}, world)
+        both = [[bar["close"] for bar in minutes["bars"]]]
+        both.append([float(line[2]) for line in _bars(world, one.key, "30")[-8:]])
+        yield _one(both == [spans, spans] and spans[-1] == float(lines[-1][2]), one.key)
     for one in [one for one in LISTED.values() if one.exchange in ("US", "CN")][::5]:
         if one.kind == "share":
             quote: Any = document("/quote", {"symbol": one.code}, world)
@@ -236,7 +464,7 @@ def _rates(world: World) -> Found:
                 yield _one(abs(both / direct - 1) < slack, f"{a} {b} {c} {both} {direct}")
 
 
-def _told(world: World, host: str, path: str, **asked: str) -> Any:
+def _view(world: World, host: str, path: str, **asked: str) -> Any:
     """What a payload answers, of a data centre the rows of its report."""
     answer = orjson.loads(_VIEWS[host, path](asked, Luck("", world, path)).body)
     return answer["result"]["data"] if "result" in answer else answer
@@ -245,18 +473,23 @@ def _told(world: World, host: str, path: str, **asked: str) -> Any:
 def _exchange(world: World) -> Found:
     """A rate of exchange is one number in every tool."""
     scoop, pae = "api.currencyscoop.com", "finance.pae.baidu.com"
-    rows = _told(world, pae, "/api/getforeignrank", type="rmb")["Result"]
+    rows = _view(world, pae, "/api/getforeignrank", type="rmb")["Result"]
     ranked = {row["code"]: float(row["list"][0]["value"]) for row in rows}
     for base in MONEY.values():
         wanted = world.rate(base, "CNY")
-        latest = _told(world, scoop, "/v1/latest", base=base)["response"]["rates"]["CNY"]
+        latest = _view(world, scoop, "/v1/latest", base=base)["response"]["rates"]["CNY"]
         asked = {"from": base, "to": "CNY", "amount": "1"}
-        worth = _told(world, scoop, "/v1/convert", **asked)["response"]["value"]
+        worth = _view(world, scoop, "/v1/convert", **asked)["response"]["value"]
         every: Any = document("/rates", {"base": base}, world)
         one: Any = document("/exchange-rate", {"from_currency": base, "to_currency": "CNY"}, world)
         exact = {latest, worth, every["rates"]["CNY"], one["rate"]}
+        days = {"startdate": str(world.now - timedelta(20)), "enddate": str(world.now)}
+        page = _BANK({"money_code": base, **days}, Luck("", world)).body.decode("gbk")
+        day, *_, middle, _ = re.findall(r"<td>([\d.-]+)</td>", page)[:6]
         is_so = exact == {round(wanted, 6)} and abs(ranked[f"{base}CNY"] - wanted) < 6e-5
-        yield _one(is_so, f"{base} {exact} {ranked[f'{base}CNY']}")
+        at_bank = 100 * world.rate(base, "CNY", date.fromisoformat(day))
+        is_so = is_so and abs(float(middle) - at_bank) < 0.0051
+        yield _one(is_so, f"{base} {exact} {ranked[f'{base}CNY']} {middle}")
 
 
 def _curves(world: World) -> Found:
@@ -266,13 +499,13 @@ def _curves(world: World) -> Found:
     told = {str(e.day): e.actual for e in events(world, first, last) if _is_ten_years(e)}
     names = {"5": "EMM00166462", "10": "EMM00166466", "30": "EMM00166469"}
     host, path = "www.chinamoney.com.cn", "/ags/ms/cm-u-bk-currency/ClsYldCurvHis"
-    for row in _told(world, "datacenter.eastmoney.com", "/api/data/get", type=_TREASURY):
+    for row in _view(world, "datacenter.eastmoney.com", "/api/data/get", type=_TREASURY):
         if (day := row["SOLAR_DATE"][:10]) not in days:
             continue
         asked = {"startDate": day, "endDate": day, "bondType": "CYCC000"}
         known = {
             one["yearTermStr"]: float(one["maturityYieldStr"])
-            for one in _told(world, host, path, **asked)["records"]
+            for one in _view(world, host, path, **asked)["records"]
         }
         is_so = all(known[f"{term}.0"] == row[name] for term, name in names.items())
         spread = round(row["EMM00166466"] - row["EMM00588704"], 4)
@@ -299,25 +532,35 @@ def _bonds(world: World) -> Found:
             yield _one(is_so, f"{one.code} {day} {price} {rate}")
 
 
+def _quotes(world: World) -> Found:
+    """What is quoted of a bond is the last day of its history."""
+    host, path = "vip.stock.finance.sina.com.cn", "/quotes_service/api/json_v2.php/Market_Center"
+    for row in _view(world, host, f"{path}.getHQNodeData", node="hs_z")[::5]:
+        (bar,) = world.latest(row["symbol"], 1)
+        told = [row[name] for name in ("open", "high", "low", "trade", "settlement", "volume")]
+        is_so = told == [*bar[1:]] == [*bond(world, row["code"]).bars(world, bar.day)[-1][1:]]
+        yield _one(is_so, f"{row} {bar}")
+
+
 def _convertibles(world: World) -> Found:
     """A convertible bond converts into shares at their close, and its premium follows."""
-    for row in _told(world, "www.jisilu.cn", "/data/cbnew/cb_list_new/")["rows"]:
+    for row in _view(world, "www.jisilu.cn", "/data/cbnew/cb_list_new/")["rows"]:
         cell = row["cell"]
         asked = {"type": "RPTA_WEB_KZZ_LS", "filter": f'(zcode="{row["id"]}")'}
-        last = _told(world, "datacenter-web.eastmoney.com", "/api/data/get", **asked)[-1]
+        last = _view(world, "datacenter-web.eastmoney.com", "/api/data/get", **asked)[-1]
         worth = 100 * cell["sprice"] / cell["convert_price"]
         is_so = cell["sprice"] == world.close(bond(world, row["id"]).share)
         is_so = is_so and abs(cell["convert_value"] - last["SWAPVALUE"]) < 0.0051
         is_so = is_so and abs(worth - last["SWAPVALUE"]) < 0.0001
         is_so = is_so and cell["price"] == last["FCLOSE"]
-        is_so = is_so and abs(cell["premium_rt"] - (cell["price"] / worth - 1) * 100) < 0.0051
+        is_so = is_so and abs(cell["premium_rt"] - last["SWAPOR"]) < 0.0051
         yield _one(is_so, f"{cell} {last}")
 
 
 def _released(world: World) -> Found:
     """A change on the year follows from the series, is one number, and is known once released."""
     house = {"reportName": "RPT_ECONOMY_HOUSE_PRICE", "filter": '(CITY in ("北京","上海"))'}
-    rows = _told(world, "datacenter-web.eastmoney.com", "/api/data/v1/get", **house)
+    rows = _view(world, "datacenter-web.eastmoney.com", "/api/data/v1/get", **house)
     bases = {(row["CITY"], row["REPORT_DATE"][:7]): row["FIRST_COMHOUSE_BASE"] for row in rows}
     for row in rows:
         year, month = row["REPORT_DATE"][:4], row["REPORT_DATE"][4:7]
@@ -348,7 +591,7 @@ def _days(world: World) -> Found:
 
 
 def _later(world: World) -> Found:
-    """A later day adds to a history and changes nothing in it."""
+    """A later day adds to histories and statements and changes nothing in them."""
     earlier = World(world.seed, ANCHOR + (world.now - ANCHOR) // 2)
     for key in LISTED:
         a, b = earlier.history(key), world.history(key)
@@ -357,12 +600,16 @@ def _later(world: World) -> Found:
             np.array_equal(getattr(a, name), getattr(b, name)[:number])
             for name in ("open", "high", "low", "close", "before", "volume", "factor")
         )
+        if LISTED[key].kind == "share":
+            parts = companies.statements(earlier, key)
+            is_so = is_so and parts == companies.statements(world, key)[: len(parts)]
         yield _one(is_so, key)
 
 
 _IDENTITIES: tuple[Callable[[World], Found], ...] = (
-    *(_ordered, _adjusted, _exchange, _curves, _bonds, _convertibles, _released),
-    *(_limited, _ranges, _weeks, _indices, _funds, _worth, _sources, _rates, _days, _later),
+    *(_ordered, _adjusted, _exchange, _curves, _bonds, _quotes, _convertibles, _released),
+    *(_limited, _ranges, _weeks, _indices, _funds, _held, _worth, _sources, _rates),
+    *(_minutes, _futures, _parity, _days, _later, _stated, _owned, _told, _ratios, _spot),
 )
 
 

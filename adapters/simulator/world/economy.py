@@ -475,8 +475,10 @@ def series(country: str, name: str) -> Series:
     return (_CHINA.get(name) if country == "CN" else None) or _EVERYWHERE[name]
 
 
-def figures(world: World, country: str, name: str, where: str = "") -> list[Figure]:
-    """The released figures of a country, or of a place in it, oldest first, from 2005 on."""
+def figures(
+    world: World, country: str, name: str, where: str = "", since: date = FIRST
+) -> list[Figure]:
+    """The figures of a country, or of a place in it, that are released from `since` on."""
     what = series(country, name)
     ends = [end for end in _ENDS[what.months - 1 :: what.months] if end <= world.now]
     key = f"figure {country} {name} {where}"
@@ -492,7 +494,9 @@ def figures(world: World, country: str, name: str, where: str = "") -> list[Figu
         steps = what.growth * what.months / 1200 + what.spread * walk / 100
         anchor = len([end for end in ends if end.year < ANCHOR.year]) - 1
         path = np.cumsum(steps)
-        scale = 1.0 + (0.6 * world.luck(key) - 0.3 if where and what.unit != "指数" else 0.0)
+        scale = 0.7 + 0.6 * world.luck(key) if where and what.unit != "指数" else 1.0
+        if where and name == "GDP":
+            scale /= 31  # there are as many provinces
         values = what.level * scale * np.exp(path - path[anchor])
     else:
         values = what.level + what.spread * walk
@@ -512,7 +516,7 @@ def figures(world: World, country: str, name: str, where: str = "") -> list[Figu
             totals[at - back] if at >= back else None,
         )
         for at, (end, value) in enumerate(zip(ends, told, strict=True))
-        if end + timedelta(lag) <= world.now
+        if since <= end + timedelta(lag) <= world.now
     ]
 
 
@@ -557,7 +561,7 @@ def events(world: World, first: date, last: date) -> list[Event]:
         for name, titles in _EVENTS.items():
             if (country != "CN" and name not in _EVERYWHERE) or (country, name) == ("DE", "policy"):
                 continue
-            known = figures(world, country, name)
+            known = figures(world, country, name, since=first - timedelta(200))
             for past, one in pairwise(known):
                 if first <= one.released <= last:
                     for title in titles.split():

@@ -8,11 +8,11 @@ level by their class.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from adapters.simulator.world.calendar import Exchange
 
-Kind = Literal["share", "index", "fund", "coin", "currency", "future", "bond"]
+Kind = Literal["share", "index", "fund", "coin", "currency", "future", "option", "bond"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +114,63 @@ MOP 0.1243;BRL 0.206;MXN 0.0589;ZAR 0.0546;TRY 0.0339;RUB 0.0111;TWD 0.0326
 _INDICES: Final[Mapping[str, tuple[str, float, str]]] = {
     "sh000001": ("上证指数", 2967.0, "6"),
     "sh000016": ("上证50", 2317.0, "60"),
-    "sh000300": ("沪深300", 3386.0, "603"),
-    "sh000905": ("中证500", 5402.0, "03"),
+    "sh000300": ("沪深300", 3386.0, "6 0 3"),
+    "sh000905": ("中证500", 5402.0, "0 3"),
     "sh000688": ("科创50", 851.0, "688"),
-    "sz399001": ("深证成指", 9461.0, "03"),
+    "sz399001": ("深证成指", 9461.0, "0 3"),
     "sz399006": ("创业板指", 1867.0, "300"),
 }
 """Name, level and the beginnings of the codes of the members."""
 
-_FUTURES: Final = {
-    "RB": 3900, "AU": 482, "CU": 69000, "AG": 6000, "I": 970, "M": 3300, "IF": 3390, "A": 4900,
-    "SC": 550, "TA": 5900, "MA": 2400, "P": 7000, "Y": 7500, "C": 2400, "ZN": 21500, "AL": 19400,
-}  # fmt: skip
+_FUNDS: Final = """
+sh510050 上证50ETF 2.35 sh000016;sh510300 沪深300ETF 3.45 sh000300;sz159919 沪深300ETF 3.49 sh000300
+sh510500 中证500ETF 5.46 sh000905;sh588000 科创50ETF 0.85 sh000688;sz159915 创业板ETF 1.82 sz399006
+sz159901 深证100ETF 2.52 sz399001;sh510210 上证指数ETF 0.71 sh000001;hk02800 盈富基金 17.1 hkHSI
+us:SPY SPDR-S&P-500-ETF 475 us:SPX;us:VOO Vanguard-S&P-500-ETF 437 us:SPX
+us:QQQ Invesco-QQQ-Trust 409 us:AAPL,us:MSFT,us:NVDA,us:AMZN,us:GOOGL,us:META,us:TSLA,us:NFLX,us:AMD
+"""
+"""Funds: key, name, price, and the index whose members they hold, or these."""
+
+# Product, name, exchange, price at about the start of 2024, units in a lot, and the months that are
+# traded most.
+_FUTURES: Final = """
+RB 螺纹钢 shfe 3900 10 1,5,10;HC 热卷 shfe 4000 10 1,5,10;CU 沪铜 shfe 69000 5 0
+AL 沪铝 shfe 19400 5 0;ZN 沪锌 shfe 21500 5 0;PB 沪铅 shfe 15800 5 0;NI 沪镍 shfe 126000 1 0
+SN 沪锡 shfe 211000 1 0;AU 沪金 shfe 482 1000 2,4,6,8,10,12;AG 沪银 shfe 6000 15 2,4,6,8,10,12
+RU 橡胶 shfe 13800 10 1,5,9;BU 沥青 shfe 3700 10 3,6,9,12;FU 燃油 shfe 3000 10 1,5,9
+SP 纸浆 shfe 5700 10 1,5,9;SS 不锈钢 shfe 13800 5 0;SC 原油 ine 550 1000 0
+A 豆一 dce 4900 10 1,5,9;B 豆二 dce 4300 10 1,5,9;M 豆粕 dce 3300 10 1,5,9;Y 豆油 dce 7500 10 1,5,9
+P 棕榈油 dce 7000 10 1,5,9;C 玉米 dce 2400 10 1,5,9;CS 玉米淀粉 dce 2800 10 1,5,9
+I 铁矿石 dce 970 100 1,5,9;J 焦炭 dce 2450 100 1,5,9;JM 焦煤 dce 1900 60 1,5,9
+L 塑料 dce 8200 5 1,5,9;V PVC dce 5900 5 1,5,9;PP 聚丙烯 dce 7500 5 1,5,9
+EG 乙二醇 dce 4500 10 1,5,9
+EB 苯乙烯 dce 8500 5 0;JD 鸡蛋 dce 3600 10 1,5,9;LH 生猪 dce 13800 16 1,5,9
+PG 液化石油气 dce 4600 20 0
+TA PTA czce 5900 5 1,5,9;MA 甲醇 czce 2400 10 1,5,9;SR 白糖 czce 6300 10 1,5,9
+CF 棉花 czce 15500 5 1,5,9;FG 玻璃 czce 1900 20 1,5,9;SA 纯碱 czce 2000 20 1,5,9
+OI 菜油 czce 8000 10 1,5,9;RM 菜粕 czce 2700 10 1,5,9;AP 苹果 czce 8500 10 1,5,10
+UR 尿素 czce 2100 20 1,5,9;SF 硅铁 czce 6800 5 1,5,9;SM 锰硅 czce 6400 5 1,5,9
+PF 短纤 czce 7200 5 1,5,9;PK 花生 czce 8800 5 1,4,10;CJ 红枣 czce 14800 5 1,5,9
+SI 工业硅 gfex 14000 5 0;LC 碳酸锂 gfex 105000 1 0
+IF 沪深300指数期货 cffex 3386 300 0;IH 上证50指数期货 cffex 2317 300 0
+IC 中证500指数期货 cffex 5402 200 0;IM 中证1000指数期货 cffex 5880 200 0
+"""
+
+
+class Product(NamedTuple):
+    """What a future is about; a price is that of a unit, and `lot` the units of a contract."""
+
+    name: str
+    exchange: str
+    lot: int
+    main: tuple[int, ...]
 
 
 def _rows(text: str) -> list[list[str]]:
     return [row.split() for line in text.split("\n") for row in line.split(";") if row]
+
+
+_ALL: Final = tuple(range(1, 13))
 
 
 def _china(code: str) -> str:
@@ -157,7 +198,10 @@ def _listed() -> dict[str, Instrument]:
         found[key] = Instrument(key, code, words, "share", "US", float(price), 0.014, shares=number)
     for key, (name, level, starts) in _INDICES.items():
         of_index = tuple(
-            one.key for one in found.values() if one.exchange == "CN" and _is_in(one.code, starts)
+            one.key
+            for one in found.values()
+            if (one.kind, one.exchange) == ("share", "CN")
+            and one.code.startswith(tuple(starts.split()))
         )
         found[key] = Instrument(key, key[2:], name, "index", "CN", level, members=of_index)
     elsewhere: tuple[tuple[str, str, float, Exchange], ...] = (
@@ -165,9 +209,18 @@ def _listed() -> dict[str, Instrument]:
         ("us:SPX", "S&P 500", 4770.0, "US"),
     )
     for key, name, level, exchange in elsewhere:
-        own = tuple(one.key for one in found.values() if one.exchange == exchange)
+        own = tuple(
+            one.key for one in found.values() if (one.kind, one.exchange) == ("share", exchange)
+        )
         code = key[-3:]
         found[key] = Instrument(key, code, name, "index", exchange, level, members=own)
+    for key, name, price, index in _rows(_FUNDS):
+        held = found[index].members if index in found else tuple(index.split(","))
+        code, where = key.removeprefix("us:").removeprefix("hk"), found[held[0]].exchange
+        found[key] = Instrument(
+            key, code[2:] if where == "CN" else code, name.replace("-", " "), "fund", where,
+            float(price), digits=3 if where == "CN" else 2, members=held,
+        )  # fmt: skip
     for code, price, volatility in _rows(_COINS):
         key = f"coin:{code}"
         found[key] = Instrument(
@@ -178,22 +231,69 @@ def _listed() -> dict[str, Instrument]:
         found[key] = Instrument(
             key, code, code, "currency", "ALL", float(price), volatility_, 0.0, 6
         )
-    for code, price_ in _FUTURES.items():
+    for code, name, _, price, _, _ in _rows(_FUTURES):
         key = f"future:{code}"
-        found[key] = Instrument(key, code, code, "future", "CN", price_, 0.011, 0.2, 1)
+        found[key] = Instrument(key, code, name, "future", "CN", float(price), 0.011, 0.2, 1)
     return found
-
-
-def _is_in(code: str, starts: str) -> bool:
-    """Whether a code begins with `starts`, or with one of its digits."""
-    return code.startswith(starts) or (not starts.startswith(code[:2]) and code[0] in starts)
 
 
 LISTED: Final[Mapping[str, Instrument]] = _listed()
 
+FUTURES: Final[Mapping[str, Product]] = {
+    code: Product(
+        name, exchange, int(lot), tuple(map(int, main.split(","))) if main != "0" else _ALL
+    )
+    for code, name, exchange, _, lot, main in _rows(_FUTURES)
+}
+"""The futures by product."""
+
 
 CHINA: Final = tuple(one for one in LISTED.values() if one.kind == "share" and one.exchange == "CN")
 """The listed shares of Shanghai and Shenzhen."""
+
+
+_CONCEPTS: Final = ("融资融券", "绿色电力", "人工智能", "可燃冰", "长寿药", "新能源车", "车联网")
+"""Boards of shares that have an idea in common. The shares of one are every third or so."""
+
+
+def _boards() -> dict[str, Instrument]:
+    industries: dict[str, list[str]] = {"小金属": ["sh601899"], "互联网服务": ["sz300059"]}
+    industries |= {"元件": ["sz002475"]}
+    for one in CHINA:
+        industries.setdefault(INDUSTRIES[one.code], []).append(one.key)
+    found = [(f"BK{1000 + n}", *item) for n, item in enumerate(sorted(industries.items()))]
+    for place, name in enumerate(_CONCEPTS):
+        found.append((f"BK{500 + place:04}", name, [one.key for one in CHINA[place % 4 :: 3]]))
+    return {
+        f"bk:{code}": Instrument(f"bk:{code}", code, name, "index", "CN", 1000.0, members=(*of,))
+        for code, name, of in found
+    }
+
+
+BOARDS: Final[Mapping[str, Instrument]] = _boards()
+"""Indices of the shares of an industry (codes from `BK1000` on) or of a concept."""
+
+ABROAD: Final[Mapping[str, tuple[str, float]]] = {
+    "GC": ("COMEX黄金", 2071), "SI": ("COMEX白银", 24.1), "HG": ("COMEX铜", 3.89),
+    "CL": ("NYMEX原油", 71.7), "NG": ("NYMEX天然气", 2.51), "ZSD": ("LME锌3个月", 2658),
+    "CAD": ("LME铜3个月", 8559), "AHD": ("LME铝3个月", 2384), "NID": ("LME镍3个月", 16603),
+    "PBD": ("LME铅3个月", 2068), "SND": ("LME锡3个月", 25415), "S": ("CBOT-黄豆", 1290),
+    "C": ("CBOT-玉米", 471), "W": ("CBOT-小麦", 628), "BO": ("CBOT-黄豆油", 48),
+    "SM": ("CBOT-黄豆粉", 386), "CT": ("NYBOT-棉花", 81), "RS": ("美国原糖", 20.6),
+    "LHC": ("CME-瘦肉猪", 68), "OIL": ("布伦特原油", 77.0), "FCPO": ("马棕油", 3720),
+    "FEF": ("新加坡铁矿石", 140), "XAU": ("伦敦金", 2063), "XAG": ("伦敦银", 23.8),
+    "XPT": ("伦敦铂金", 992), "XPD": ("伦敦钯金", 1100), "EUA": ("欧洲碳排放", 80),
+    "BTC": ("CME比特币期货", 44200), "TRB": ("日本橡胶", 250), "RSS3": ("日橡胶", 250),
+}  # fmt: skip
+"""Futures of exchanges abroad: name, and price at about the start of 2024."""
+
+_INDICES_ABROAD: Final[Mapping[str, tuple[str, float]]] = {
+    "NDX": ("纳斯达克", 15011), "DJIA": ("道琼斯", 37690), "UDI": ("美元指数", 101.4),
+    "N225": ("日经225", 33464), "KS11": ("韩国KOSPI", 2655), "FTSE": ("英国富时100", 7733),
+    "GDAXI": ("德国DAX30", 16752), "FCHI": ("法国CAC40", 7543), "HSCEI": ("国企指数", 5768),
+    "HSTECH": ("恒生科技指数", 3764), "SWI20": ("瑞士股票指数", 11138),
+}  # fmt: skip
+"""Indices abroad without members: name, and level at about the start of 2024."""
 
 
 def unlisted(key: str, luck: float) -> Instrument:
@@ -202,6 +302,12 @@ def unlisted(key: str, luck: float) -> Instrument:
     spread = 4.0 ** (2 * luck - 1)
     if kind == "us":
         return Instrument(key, code, f"Simulated {code}", "share", "US", 80 * spread, 0.018)
+    if kind == "ix":
+        name, level = _INDICES_ABROAD.get(code, (f"模拟{code}", 5000 * spread))
+        return Instrument(key, code, name, "index", "US", level, 0.008, 0.5)
+    if kind == "ff":
+        name, level = ABROAD.get(code, (f"模拟{code}", 100 * spread))
+        return Instrument(key, code, name, "future", "US", level, 0.012, 0.0)
     if kind == "coin":
         return Instrument(key, code, code, "coin", "ALL", spread, 0.05, 0.3, 4)
     if kind == "fx":
@@ -216,10 +322,20 @@ def unlisted(key: str, luck: float) -> Instrument:
         return Instrument(key, code, f"模拟{code}", "share", "HK", 20 * spread, shares=number)
     if key.startswith("of"):
         return Instrument(key, code, f"模拟{code}基金", "fund", "CN", 1.2, 0.012, digits=4)
-    if key.startswith(("sh000", "sz399", "zz")):
+    if key.startswith(("sh000", "sz399", "zz", "sw")):
         return Instrument(key, code, f"模拟{code}指数", "index", "CN", 3600 * spread, 0.012)
     if code[:1] in {"1", "5"}:
         return Instrument(key, code, f"模拟{code}基金", "fund", "CN", 1.2, 0.012, digits=3)
     name, number = f"模拟{code}", round(8e8 * spread)
     level, limit = 14 * spread, _limit(code)
     return Instrument(key, code, name, "share", "CN", level, shares=number, limit=limit)
+
+
+def lot_of(one: Instrument) -> int:
+    """How many units a volume of 1 has."""
+    if one.kind == "future":
+        product = FUTURES.get(one.code.rstrip("0123456789"))
+        return product.lot if product else 1
+    if one.kind == "bond":
+        return 10
+    return 100 if one.exchange == "CN" else 1

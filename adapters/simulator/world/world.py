@@ -11,17 +11,18 @@ numbers are raw bits of Philox (Salmon et al. 2011), which numpy keeps from rele
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, timedelta
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import Exchange, between, trading_days
-from adapters.simulator.world.instruments import CHINA, LISTED, Instrument, unlisted
+from adapters.simulator.world.instruments import BOARDS, CHINA, LISTED, Instrument, lot_of, unlisted
 
 VERSION: Final = 1
 """Changes whenever the world of a seed does."""
@@ -44,7 +45,7 @@ _KEPT_OF_GAIN: Final = 0.9995
 the ticks of its exchange.
 """
 
-_KEPT: Final = 64
+_KEPT: Final = 128
 """The histories that are at hand, of 0.3 MB each."""
 
 
@@ -104,12 +105,21 @@ class World:
         self._history = lru_cache(_KEPT)(self._made)
         self._market = lru_cache(8)(self._of_market)
         self._walk = lru_cache(_KEPT)(self._walked)
+        self._mean = lru_cache(_KEPT)(self._mean_price)
+        self._member = lru_cache(_KEPT)(self._of_member)
 
     def days(self, exchange: Exchange) -> tuple[date, ...]:
         return trading_days(exchange, self.now)
 
     def instrument(self, key: str) -> Instrument:
-        return LISTED.get(key) or unlisted(key, self.luck("level", key))
+        if (listed := LISTED.get(key) or BOARDS.get(key)) is not None:
+            return listed
+        if (found := derivatives.future_of(key, self.now)) is not None:
+            base = self.instrument(f"future:{found[0]}")
+            return derivatives.contract(key, base)
+        if (option := derivatives.option_of(key, self.now)) is not None:
+            return derivatives.option_instrument(option)
+        return unlisted(key, self.luck("level", key))
 
     def luck(self, *names: object) -> float:
         """A number from 0 to 1 that depends on the seed and these names alone."""
@@ -140,6 +150,68 @@ class World:
         """The last bars, so many."""
         return self.bars(key, self.history(key).days[-number:][0])
 
+    def minutes(self, key: str, day: date, size: int = 1) -> list[Bar]:
+        """The bars of so many minutes on one day, each with the time of its end; none for a day
+        without trading. Together they are the day: the price goes from its open over its high and
+        its low to its close (a Brownian bridge), and the volumes add up.
+        """
+        made = self.history(key)
+        at = bisect_right(made.days, day) - 1
+        if at < 0 or made.days[at] != day:
+            return []
+        one, clock = self.instrument(key), _clock(self.instrument(key).exchange)
+        number = len(clock)
+        columns = (made.open, made.high, made.low, made.close)
+        opened, high, low, close = (float(column[at]) for column in columns)
+        turns = self._uniforms(2, "turns", key, day) * (number - 2)
+        first, last = sorted((1 + turns.astype(np.int64)).tolist())
+        last += first == last
+        peak_first = self.luck("peak", key, day) < 0.5
+        known = [opened, *((high, low) if peak_first else (low, high)), close]
+        times = [0, first, last, number]
+        noise = np.concatenate(([0.0], np.cumsum(self._shocks(number, "minutes", key, day))))
+        places = np.arange(number + 1)
+        noise -= np.interp(places, times, noise[times])
+        path = np.interp(places, times, known) + noise * (high - low) / (2 * np.sqrt(number))
+        path = np.round(np.clip(path, low, high), one.digits)
+        path[times] = known
+        busy = 1 + 2 * np.abs(places[1:] / number - 0.5) + self._uniforms(number, "busy", key, day)
+        sold = np.floor(np.cumsum(busy) / busy.sum() * made.volume[at] + 1e-6).astype(np.int64)
+        sold[-1] = made.volume[at]
+        starts = np.arange(0, number, size)
+        stops = np.minimum(starts + size, number)
+        volumes = np.add.reduceat(np.diff(sold, prepend=0), starts).tolist()
+        highs = np.maximum.reduceat(np.maximum(path[:-1], path[1:]), starts).tolist()
+        lows = np.minimum.reduceat(np.minimum(path[:-1], path[1:]), starts).tolist()
+        closes = path[stops].tolist()
+        before = [float(made.before[at]), *closes[:-1]]
+        stamps = [datetime.combine(day, clock[stop - 1]) for stop in stops.tolist()]
+        return list(map(Bar, stamps, path[starts].tolist(), highs, lows, closes, before, volumes))
+
+    def paid(self, key: str, bars: Sequence[Bar]) -> list[float]:
+        """What was paid in these bars: the middle of open and close for each unit; for what has
+        members, the mean price of their units on the day.
+        """
+        one = self.instrument(key)
+        lot = lot_of(one)
+        if not self._is_basket(one):
+            return [bar.volume * lot * (bar.open + bar.close) / 2 for bar in bars]
+        days, means = self.history(key).days, self._mean(key)
+        found = list[float]()
+        for bar in bars:
+            day = date(bar.day.year, bar.day.month, bar.day.day)
+            found.append(bar.volume * lot * means[max(bisect_right(days, day) - 1, 0)])
+        return found
+
+    def _mean_price(self, key: str) -> list[float]:
+        made = [self.history(member) for member in self.weights(key)]
+        paid = np.sum([one.volume * (one.open + one.close) / 2 for one in made], axis=0)
+        means: list[float] = (paid / np.sum([one.volume for one in made], axis=0)).tolist()
+        return means
+
+    def _is_basket(self, one: Instrument) -> bool:
+        return one.kind == "index" and (bool(one.members) or one.exchange == "CN")
+
     def close(self, key: str, day: date | None = None) -> float:
         """The close of a day, or the last one before it; by default the last one."""
         made = self.history(key)
@@ -163,6 +235,12 @@ class World:
         if f"fx:{currency}" not in LISTED and f"coin:{currency}" in LISTED:
             return self.close(f"coin:{currency}", day)
         return self.close(f"fx:{currency}", day)
+
+    def uniforms(self, number: int, *names: object) -> Floats:
+        """So many numbers from 0 to 1, which depend on the seed and these names; more of them begin
+        with the same ones.
+        """
+        return self._uniforms(number, *names)
 
     def _uniforms(self, number: int, *names: object) -> Floats:
         text = " ".join(map(str, (VERSION, self.seed, *names)))
@@ -197,13 +275,17 @@ class World:
         return self._returns(number, 0.009, "market", exchange)
 
     def _made(self, key: str) -> History:
+        if (found := derivatives.future_of(key, self.now)) is not None:
+            return derivatives.future(self, *found)
+        if (option := derivatives.option_of(key, self.now)) is not None:
+            return derivatives.option(self, option)
         one = self.instrument(key)
         if one.kind == "bond":
             from adapters.simulator.world import economy  # it reads the world
 
             return economy.history(self, key)
         whole = trading_days(one.exchange, LAST)
-        if one.kind == "index" and one.members:
+        if is_basket := self._is_basket(one):
             path, sizes = self._basket(one, whole)
         elif one.kind == "fund":
             path, sizes = self._fund(one, whole)
@@ -211,7 +293,12 @@ class World:
             path, sizes = self._path(one, len(whole))
         path = path - path[_anchor(whole)] + np.log(one.level)
         number = len(trading_days(one.exchange, self.now))
-        return self._traded(one, whole[:number], path[:number], sizes[:number])
+        made = self._traded(one, whole[:number], path[:number], sizes[:number])
+        if is_basket:
+            members = [self.history(member).volume for member in self.weights(key)]
+            volume = np.sum(members, axis=0)
+            return replace(made, volume=volume)
+        return made
 
     def _path(self, one: Instrument, number: int) -> tuple[Floats, Floats]:
         """The logarithm of what an investment is worth, by day, and the volatility of each day."""
@@ -232,7 +319,7 @@ class World:
         anchor, weights = _anchor(whole), self.weights(one.key)
         total, sizes = np.zeros(len(whole)), np.zeros(len(whole))
         for member, weight in weights.items():
-            path, of_member = self._path(self.instrument(member), len(whole))
+            path, of_member = self._member(member)
             total += weight * np.exp(path - path[anchor])
             sizes += weight * of_member
         return np.log(total), sizes * 0.6
@@ -245,10 +332,29 @@ class World:
         whole = sum(worth.values())
         return {member: value / whole for member, value in worth.items()}
 
+    def holdings(self, key: str, day: date | None = None) -> Mapping[str, float]:
+        """The weights of an index's members, or a fund's holdings, on a day, or the last one."""
+        worth = dict[str, float]()
+        for member, weight in self.weights(key).items():
+            made = self.history(member)
+            at = max(between(made.days, None, day).stop - 1, 0)
+            start = _anchor(made.days)
+            grown = made.close[at] * made.factor[at] / (made.close[start] * made.factor[start])
+            worth[member] = weight * float(grown)
+        whole = sum(worth.values())
+        return {member: value / whole for member, value in worth.items()}
+
+    def _of_member(self, key: str) -> tuple[Floats, Floats]:
+        one = self.instrument(key)
+        return self._path(one, len(trading_days(one.exchange, LAST)))
+
     def _holdings(self, key: str) -> tuple[str, ...]:
-        """Ten shares, as the seed chooses."""
-        order = np.argsort(self._uniforms(len(CHINA), "holdings", key))
-        return tuple(CHINA[place].key for place in order[:10])
+        """Ten shares of the same exchange, as the seed chooses."""
+        exchange = self.instrument(key).exchange
+        known = tuple(one for one in LISTED.values() if one.kind == "share")
+        known = tuple(one for one in known if one.exchange == exchange) or CHINA
+        order = np.argsort(self._uniforms(len(known), "holdings", key))
+        return tuple(known[place].key for place in order[:10])
 
     def _fund(self, one: Instrument, whole: tuple[date, ...]) -> tuple[Floats, Floats]:
         """The value of its holdings, less a fee of half a percent a year."""
@@ -310,12 +416,33 @@ class World:
         return factor / factor[_anchor(days)], found
 
     def _walked(self, name: str, level: float, step: float) -> list[float]:
-        shocks = self._shocks((LAST - SERIES_FIRST).days + 1, "series", name)
-        value, found = level * (1 + step * 6 * (2 * self.luck("start", name) - 1)), list[float]()
-        for shock in np.clip(shocks, -3, 3).tolist():
-            value += (level - value) * 0.02 + value * shock * step
-            found.append(value)
+        """Each day keeps 98 % of the day before, times a shock, and gets 2 % of the level: in
+        blocks of days, so that no product of what is kept becomes too small.
+        """
+        number = (LAST - SERIES_FIRST).days + 1
+        shocks = np.clip(self._shocks(number, "series", name), -3, 3)
+        daily = np.pad(0.98 + step * shocks, (0, -number % 128), constant_values=1.0)
+        kept = np.cumprod(daily.reshape(-1, 128), axis=1)
+        added = 0.02 * level * np.cumsum(1 / kept, axis=1)
+        value, starts = level * (1 + step * 6 * (2 * self.luck("start", name) - 1)), list[float]()
+        for last, pull in zip(kept[:, -1].tolist(), added[:, -1].tolist(), strict=True):
+            starts.append(value)
+            value = last * (value + pull)
+        found: list[float] = (kept * (np.array(starts)[:, None] + added)).ravel()[:number].tolist()
         return found
+
+
+@cache
+def _clock(exchange: Exchange) -> tuple[time, ...]:
+    """The ends of the minutes in which an exchange trades, by its own clock."""
+    spans = {
+        "CN": ((570, 690), (780, 900)),
+        "HK": ((570, 720), (780, 960)),
+        "US": ((570, 960),),
+        "ALL": ((-1, 1439),),
+    }
+    ends = [n for start, stop in spans[exchange] for n in range(start + 1, stop + 1)]
+    return tuple(time(n // 60, n % 60) for n in ends)
 
 
 def _anchor(days: tuple[date, ...]) -> int:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
-from itertools import islice
-from typing import Any
+from itertools import islice, pairwise
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from adapters.simulator.akshare import PAYLOADS
 from adapters.simulator.rapidapi import document
 from adapters.simulator.shapes import Luck
+from adapters.simulator.world import companies, derivatives
 from adapters.simulator.world.calendar import trading_days
 from adapters.simulator.world.check import LEAST_FACTS, facts, identities
 from adapters.simulator.world.economy import COUNTRIES, bond, figures, series
@@ -69,6 +70,111 @@ def test_nothing_lies_after_the_worlds_day_and_no_day_changes_later(now: date, k
     assert [bar[:6] for bar in a] == [bar[:6] for bar in b]
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    key=st.sampled_from([*SHARES, "sh000300", "hk00700", "us:AAPL", "coin:BTC", "future:RB0"]),
+    place=st.integers(0, 5000),
+    size=st.sampled_from([1, 5, 15, 30, 60]),
+)
+def test_the_minutes_of_a_day_are_the_day(key: str, place: int, size: int) -> None:
+    day = MADE.bars(key)[place]
+    found = MADE.minutes(key, day.day, size)
+    assert [bar.day for bar in found] == sorted({bar.day for bar in found})
+    assert all(bar.low <= min(bar.open, bar.close) <= bar.high for bar in found)
+    assert all(a.close == b.open == b.before for a, b in pairwise(found))
+    whole = (found[0].open, max(bar.high for bar in found), min(bar.low for bar in found))
+    assert (*whole, found[-1].close) == day[1:5]
+    assert sum(bar.volume for bar in found) == day.volume
+    assert MADE.minutes(key, date(2024, 2, 11), size) == [] or key.startswith("coin")
+
+
+@pytest.mark.parametrize("fqt", ["0", "1", "2"])
+def test_minutes_are_adjusted_as_their_days(fqt: str) -> None:
+    days = bars(MADE, "sh600519", beg="20260601", fqt=fqt)
+    query = {"secid": "1.600519", "klt": "60", "fqt": fqt}
+    lines = json.loads(KLINE(query, Luck("", MADE)).body)["data"]["klines"]
+    closes = {line[:10]: line.split(",")[2] for line in lines}
+    assert {day: cells[1] for day, cells in days.items()}.items() <= closes.items()
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    product=st.sampled_from(["RB", "AU", "TA", "IF", "SI"]),
+    year=st.integers(2010, 2026),
+    number=st.integers(1, 12),
+    now=st.dates(date(2024, 1, 2), date(2026, 12, 31)),
+)
+def test_a_future_meets_its_spot_and_does_not_know_the_future(
+    product: str, year: int, number: int, now: date
+) -> None:
+    month = derivatives.Month(year, number)
+    key, spot = f"future:{product}{month}", derivatives.spot_of(product)
+    earlier, later = World(0, now), MADE
+    for world in (earlier, later):
+        days = world.bars(key)
+        assert all(bar.day <= world.now for bar in days)
+        if days and derivatives.expiry(product, month) <= world.now:
+            assert days[-1].close == world.close(spot, days[-1].day)
+    until = min(now, NOW)
+    assert earlier.bars(key, None, until) == later.bars(key, None, until)
+
+
+@pytest.mark.parametrize("family", ["510050", "IO", "AU", "us.AAPL"])
+def test_a_chain_of_options_is_ordered_and_keeps_its_prices(family: str) -> None:
+    month = derivatives.option_months(family, NOW)[1]
+    options = derivatives.chain(MADE, family, month)
+    calls = [MADE.close(one.key) for one in options if one.is_call]
+    puts = [MADE.close(one.key) for one in options if not one.is_call]
+    assert calls == sorted(calls, reverse=True)
+    assert puts == sorted(puts)
+    one = options[len(calls) // 2]
+    earlier = World(0, NOW - timedelta(20))
+    assert earlier.bars(one.key) == MADE.bars(one.key, None, earlier.now)
+    if family == "510050":
+        assert derivatives.option_by_code(MADE, one.code) == one
+
+
+@pytest.mark.parametrize("now", [date(2024, 1, 2), date(2026, 4, 29), date(2026, 12, 31)])
+@pytest.mark.parametrize("key", ["sh600519", "sz123456", "hk00700", "us:AAPL", "us:NOBODY"])
+def test_every_share_has_statements_of_which_none_is_published_later(key: str, now: date) -> None:
+    world = World(3, now)
+    parts = companies.statements(world, key)
+    periods = [part.period for part in parts]
+    assert periods == sorted(set(periods))
+    assert periods[0] == date(2010, 3, 31)
+    assert now - timedelta(190) < periods[-1] < now
+    assert all(part.period < part.published <= now for part in parts)
+    assert companies.statements(World(4, now), key) != parts
+    multiples = [each.earnings for each in companies.valuations(world, key)]
+    assert 1 < min(multiples) <= max(multiples) < 300
+
+
+@pytest.mark.parametrize("symbol", ["600519.SS", "0700.HK", "AAPL", "NOBODY"])
+def test_hosts_tell_the_same_of_a_company(symbol: str) -> None:
+    income: Any = document("/v3/income-statement", {"symbol": symbol}, MADE)
+    sheet: Any = document(f"/balance-sheet/{symbol}", {}, MADE)
+    assert income == sheet
+    last = income["periods"][0]
+    assert last["fiscalYear"] == 2025
+    assert last["totalAssets"] == last["totalLiabilities"] + last["totalEquity"]
+    news: Any = document("/news", {"symbol": symbol}, MADE)
+    moments = [one["publishedAt"] for one in news["data"]]
+    assert moments == sorted(moments, reverse=True)
+    assert moments[0][:10] <= str(NOW)
+    held: Any = document("/holdings", {"symbol": symbol}, MADE)
+    assert len(held["holdings"]) == 10
+    assert sum(one["weight"] for one in held["holdings"]) < 100
+
+
+def test_a_search_finds_what_is_listed_and_a_fund_holds_shares() -> None:
+    found: Any = document("/auto-complete", {"q": "tesla"}, MADE)
+    assert [one["symbol"] for one in found] == ["TSLA"]
+    named: Any = document("/search", {"query": "茅台"}, MADE)
+    assert named[0]["name"] == "贵州茅台"
+    fund: Any = document("/etf/holdings", {"symbol": "SPY"}, MADE)
+    assert sum(one["weight"] for one in fund["holdings"]) == pytest.approx(100, abs=0.01)
+
+
 def test_another_seed_is_another_market() -> None:
     a, b = (World(seed).bars("sh600519", date(2024, 5, 1)) for seed in (0, 1))
     assert [bar.day for bar in a] == [bar.day for bar in b]
@@ -96,9 +202,10 @@ def test_the_settings_know_the_world_and_keep_its_answers_apart() -> None:
     assert len(names) == 3
 
 
-def test_real_akshare_code_reads_one_market_from_two_hosts() -> None:
+def test_real_akshare_code_reads_one_market_from_three_hosts() -> None:
     closes = []
-    for tool, symbol in (("stock_zh_a_hist", "600519"), ("stock_zh_a_hist_tx", "sh600519")):
+    tools = (("stock_zh_a_hist", "600519"), ("stock_zh_a_hist_tx", "sh600519"))
+    for tool, symbol in (*tools, ("stock_zh_a_daily", "sh600519")):
         given_ = {**HIST, "symbol": symbol}
         text = [f"{name}={value}" for name, value in given_.items()]
         now = ("--simulated-now", "2024-01-15")
@@ -107,7 +214,7 @@ def test_real_akshare_code_reads_one_market_from_two_hosts() -> None:
         closes.append(
             [[row.get("日期") or row["date"], row.get("收盘") or row["close"]] for row in rows]
         )
-    assert closes[0] == closes[1]
+    assert closes[0] == closes[1] == closes[2]
     assert closes[0][-1][0] == "2024-01-15"
 
 
@@ -252,6 +359,50 @@ def test_a_chart_has_the_days_that_are_asked_for() -> None:
     days = [date(2024, 1, day) for day in (3, 4, 5, 8, 9, 10)]
     assert [bar["time"] for bar in chart["bars"]] == [str(day) for day in days]
     assert [bar["close"] for bar in chart["bars"]] == [MADE.close("us:AAPL", day) for day in days]
+
+
+@pytest.mark.parametrize(
+    ("asked", "number", "first", "last"),
+    [
+        ({"interval": "5min"}, 78, "2026-06-30T09:35:00", "2026-06-30T16:00:00"),
+        ({"resolution": "1h"}, 7, "2026-06-30T10:30:00", "2026-06-30T16:00:00"),
+        ({"show_by": "month", "start": "2024-01-01"}, 30, "2024-01-31", "2026-06-30"),
+        ({"function": "TIME_SERIES_WEEKLY"}, 60, "2025-05-16", "2026-06-30"),
+        ({"chart_period": "1Y"}, 252, "2025-06-30", "2026-06-30"),
+        ({"interval": "m6"}, 123, "2026-01-02", "2026-06-30"),
+    ],
+)
+def test_a_chart_has_the_interval_that_is_asked_for(
+    asked: dict[str, str], number: int, first: str, last: str
+) -> None:
+    chart: Any = document("/chart", {"symbol": "AAPL", **asked}, MADE)
+    assert len(chart["bars"]) == number
+    assert (chart["bars"][0]["time"], chart["bars"][-1]["time"]) == (first, last)
+    assert chart["bars"][-1]["close"] == MADE.close("us:AAPL", date.fromisoformat(last[:10]))
+
+
+def test_a_fund_shows_what_it_holds() -> None:
+    spy, qqq = cast("list[Any]", document("/get-holdings", {"symbols": "spy,qqq"}, MADE))
+    held = {one["symbol"]: one["weight"] for one in spy["holdings"]}
+    assert sum(held.values()) == pytest.approx(100, abs=0.2)
+    weights = MADE.holdings("us:SPX")
+    assert held == {key.removeprefix("us:"): round(100 * w, 4) for key, w in weights.items()}
+    assert len(qqq["holdings"]) == 9
+    start, now = MADE.close("us:SPY", date(2024, 1, 2)), MADE.close("us:SPY")
+    index = MADE.close("us:SPX") / MADE.close("us:SPX", date(2024, 1, 2))
+    assert now / start == pytest.approx(index, abs=0.02 * index)
+
+
+def test_options_are_a_chain_of_one_expiry() -> None:
+    ends: Any = document("/symbols/get-option-expirations", {"symbol": "aapl"}, MADE)
+    for asked, end in (({}, 0), ({"expiration": ends["expirations"][1]}, 1)):
+        chain: Any = document("/op/option", {"symbol": "AAPL", **asked}, MADE)
+        assert chain["expiration"] == ends["expirations"][end]
+        assert chain["price"] == MADE.close("us:AAPL")
+        assert [one["strike"] for one in chain["calls"]] == [one["strike"] for one in chain["puts"]]
+    assert len(chain["calls"]) > 5
+    none: Any = document("/op/option", {"symbol": "600519"}, MADE)
+    assert none["calls"] == []
 
 
 def test_weeks_do_not_depend_on_the_first_day() -> None:
