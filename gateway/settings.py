@@ -47,7 +47,7 @@ MiB = 2**20
 DAY_S = 86_400.0
 MOST = 2**53
 
-WORLD = 1
+WORLD = 2
 """The version of the simulated market, so that its module need not be imported; a test compares."""
 
 SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing
@@ -312,10 +312,17 @@ class GatewaySettings(BaseSettings):
         return self.allow_transactional
 
     @property
+    def world(self) -> str | None:
+        """Seed, last day and version of the simulated market, if there is one."""
+        if self.upstream != "simulated":
+            return None
+        return f"{self.simulated_seed}-{self.simulated_now:%Y%m%d}-{WORLD}"
+
+    @property
     def cache_name(self) -> str:
         """The cache folder's name. Each upstream has its own folder, so their answers never mix."""
         if self.upstream == "simulated":
-            market = f"simulated-{self.simulated_seed}-{self.simulated_now:%Y%m%d}-{WORLD}"
+            market = f"simulated-{self.world}"
             if not self.simulated_lies:
                 return market
             lies = f"{self.simulated_lies} {sorted(self.simulated_lie_kinds)}"

@@ -92,7 +92,7 @@ def _lines(world: World, one: Instrument, bars: Sequence[Bar], *, has_more: bool
         held = [0] * len(bars)
         if one.kind == "future":
             held = derivatives.open_interest(world, one.key, [bar.day for bar in bars])
-        more = [0, *(b - a for a, b in pairwise(held))]
+        more = [0, *(b - a for a, b in pairwise(held))][: len(held)]
         lines = [f"{line},0,{n},{m}" for line, n, m in zip(lines, held, more, strict=True)]
     return lines
 

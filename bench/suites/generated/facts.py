@@ -173,7 +173,7 @@ def subjects() -> Mapping[str, Subject]:
         own, _, other = name.partition(" ")
         names = {"zh": f"{own}主力合约", "en": f"the main {other} future"}
         aliases = (own, other, f"{code}0")
-        found.append(Subject(f"future:{code}", "future", "CN", names, code, aliases))
+        found.append(Subject(f"future:{code}0", "future", "CN", names, code, aliases))
     for code, name in _named(_MONEY).items():
         own, _, other = name.partition(" ")
         names = {"zh": own, "en": f"the {other}"}

@@ -139,6 +139,13 @@ class Generated(Suite):
         """The world of the tasks."""
         return simulated(self.tasks[0])
 
+    @property
+    def gateway_health(self) -> Mapping[str, Any]:
+        """A gateway elsewhere must answer about the same world."""
+        world = self.tasks[0].details["world"]
+        now = world["now"].replace("-", "")
+        return {"world": f"{world['seed']}-{now}-{world['version']}"}
+
     @classmethod
     def measured(cls, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> Measured:
         if not record.ground_truth:

@@ -267,7 +267,7 @@ def test_the_cache_folder(
 
 
 def test_a_ledger_that_is_none(examine: Examine, tmp_path: Path) -> None:
-    ledger = tmp_path / "cache" / "simulated-0-20260630-1" / "quota.sqlite"
+    ledger = tmp_path / "cache" / "simulated-0-20260630-2" / "quota.sqlite"
     ledger.parent.mkdir(parents=True)
     ledger.write_bytes(b"no database" * 100)
     found, code = examine()
