@@ -15,6 +15,7 @@ from typing import Any, Final
 import orjson
 
 from adapters.simulator.world.calendar import Exchange, between
+from adapters.simulator.world.companies import statements
 from adapters.simulator.world.economy import money, yields
 from adapters.simulator.world.instruments import LISTED
 from adapters.simulator.world.world import World
@@ -51,6 +52,7 @@ class View:
     rows: str = ""
     reach: int = 0
     refuses: bool = False
+    yearly: bool = False
     scales: Mapping[str, float] = field(default_factory=dict)
 
     def call(self, leaf: Leaf) -> dict[str, str]:
@@ -76,6 +78,8 @@ class View:
             rows = rows[self.rows] if self.rows else rows
             for row in rows if isinstance(rows, list) else [rows]:
                 day = _day(row[self.day]) if self.day else leaf.last
+                if self.yearly and (day.month, day.day) != (12, 31):
+                    continue
                 if leaf.first <= day <= leaf.last and row[column] is not None:
                     found.append((day, float(row[column]) * scale))
         except (KeyError, TypeError, ValueError) as error:
@@ -88,8 +92,11 @@ class AnswerError(Exception):
 
 
 def _day(text: object) -> date:
-    """A day written as 2024-01-31, 20240131, or at the start of a time."""
-    return date.fromisoformat(str(text)[:10])
+    """A day written as 2024-01-31, 20240131, at the start of a time, or as a year, whose last day
+    it is.
+    """
+    written = str(text)[:10]
+    return date.fromisoformat(f"{written}-12-31" if len(written) == 4 else written)
 
 
 # --- subjects ------------------------------------------------------------------------------------
@@ -161,7 +168,8 @@ def subjects() -> Mapping[str, Subject]:
             kind = "index" if one.kind == "index" else kinds[one.exchange]
             own = f"the {name}" if one.kind == "index" else name
             names = {"zh": one.name.removesuffix("-W"), "en": own}
-            found.append(Subject(one.key, kind, one.exchange, names, one.code))
+            fields = {"sec": one.key.upper(), "dotted": f"{one.code}.{one.key[:2].upper()}"}
+            found.append(Subject(one.key, kind, one.exchange, names, one.code, fields=fields))
     for code, name in _named(_ETFS).items():
         own, _, other = name.partition(" ")
         key = f"{'sh' if code[0] == '5' else 'sz'}{code}"
@@ -173,7 +181,9 @@ def subjects() -> Mapping[str, Subject]:
         own, _, other = name.partition(" ")
         names = {"zh": f"{own}主力合约", "en": f"the main {other} future"}
         aliases = (own, other, f"{code}0")
-        found.append(Subject(f"future:{code}0", "future", "CN", names, code, aliases))
+        found.append(
+            Subject(f"future:{code}0", "future", "CN", names, code, aliases, {"zh_name": own})
+        )
     for code, name in _named(_MONEY).items():
         own, _, other = name.partition(" ")
         names = {"zh": own, "en": f"the {other}"}
@@ -220,6 +230,12 @@ def share_served() -> tuple[int, int]:
 
 # --- the world -----------------------------------------------------------------------------------
 
+ANNUAL: Final = {
+    "revenue": "revenue", "net_income": "net_profit", "eps": "net_profit", "assets": "assets",
+    "liabilities": "liabilities",
+}  # fmt: skip
+"""Facts of yearly statements, by the items of the world."""
+
 _PRICES: Final = ("open", "high", "low", "close", "volume", "value")
 
 
@@ -240,6 +256,8 @@ class WorldFacts:
 
     def _read_anew(self, leaf: Leaf) -> Series:
         subject, world = subjects()[leaf.subject], self.world
+        if leaf.fact in ANNUAL:
+            return self._statements(leaf)
         if leaf.fact in ("quote", "rate"):
             return [(leaf.last, self._now(leaf.fact, subject))]
         days = self.days(leaf)
@@ -251,6 +269,15 @@ class WorldFacts:
             bars = world.bars(subject.key, days[0], days[-1])
             return [(bar.day, float(getattr(bar, name) * by)) for bar in bars]
         return list(zip(days, _ECONOMY[leaf.fact](world, subject, days), strict=True))
+
+    def _statements(self, leaf: Leaf) -> Series:
+        item, found = ANNUAL[leaf.fact], Series()
+        for part in statements(self.world, leaf.subject):
+            if part.is_annual and leaf.first <= part.period <= leaf.last:
+                amount = part.total.get(item) or part.sheet.get(item) or 0
+                value = round(amount / part.shares, 4) if leaf.fact == "eps" else float(amount)
+                found.append((part.period, value))
+        return found
 
     def _now(self, fact: str, subject: Subject) -> float:
         if fact == "quote":

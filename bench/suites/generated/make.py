@@ -20,6 +20,7 @@ from adapters.simulator.world.calendar import FIRST
 from adapters.simulator.world.world import VERSION, World
 from bench.suites.generated.answer import Answer
 from bench.suites.generated.facts import (
+    ANNUAL,
     Subject,
     View,
     WorldFacts,
@@ -41,6 +42,7 @@ _LONGEST: Final = 92
 """The most trading days of a range: an answer shows 100 rows."""
 
 _FIRST_YEAR: Final = 2014
+_FIRST_STATEMENTS: Final = 2021
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,23 @@ class Template:
     en: tuple[str, ...]
     unit: str = ""
     digits: int | None = None
+    years: int = 0
+
+    @property
+    def may_be_unknown(self) -> bool:
+        """Whether its range may be one from which there are no facts."""
+        return not self.years and not {"quote", "pair", "rate"} & {*self.slots.values()}
+
+    @property
+    def least_chance(self) -> float:
+        """How often the answer is that it cannot be known."""
+        return UNKNOWABLE if self.may_be_unknown else 0.0
 
 
 @cache
 def templates() -> tuple[Template, ...]:
     text = (Path(__file__).parent / "templates.toml").read_text("utf-8")
-    own = {"level", "kind", "program", "zh", "en", "unit", "digits"}
+    own = {"level", "kind", "program", "zh", "en", "unit", "digits", "years"}
     found = []
     for name, about in tomllib.loads(text).items():
         fields: dict[str, Any] = {key: about[key] for key in own & about.keys()}
@@ -89,13 +102,22 @@ _CLASSES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
     "index": (("close", "index"),),
     "dollar": (("parity", "currency"),),
     "quote": (("quote", "states"),),
+    **{about: tuple((fact, kind) for fact in facts.split() for kind in kinds.split())
+       for about, facts, kinds in (
+           ("annual", "revenue net_income eps", "share share hong_kong states"),
+           ("amount", "revenue net_income", "share share hong_kong states"),
+           ("net_income", "net_income", "share hong_kong states"),
+           ("eps", "eps", "share hong_kong states"),
+           ("liabilities", "liabilities", "share states"),
+       )},
     "pair": (("rate", "pair"),),
 }  # fmt: skip
 _ANY: Final = ("price", "price", "price", "rate", "volume")
 
 _DIGITS: Final = {
     "close": 2, "open": 2, "high": 2, "low": 2, "volume": 0, "value": 4, "parity": 2,
-    "bond_yield": 4, "fixing": 4, "quote": 2, "rate": 4,
+    "bond_yield": 4, "fixing": 4, "quote": 2, "rate": 4, "eps": 4, "revenue": 0, "net_income": 0,
+    "liabilities": 0, "assets": 0,
 }  # fmt: skip
 _PHRASES: Final[Mapping[str, tuple[str, str]]] = {
     "close": ("{name}的收盘价", "the closing price of {name}"),
@@ -113,6 +135,11 @@ _PHRASES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "bond_yield": ("{name}的收益率（%）", "the yield (in percent) of {name}"),
     "fixing": ("回购定盘利率{name}（%）", "the repo fixing rate {name} (in percent)"),
+    "revenue": ("{name}的营业收入", "the revenue of {name}"),
+    "net_income": ("{name}的归母净利润", "the net income of {name}"),
+    "eps": ("{name}的基本每股收益", "the basic earnings per share of {name}"),
+    "assets": ("{name}的总资产", "the total assets of {name}"),
+    "liabilities": ("{name}的总负债", "the total liabilities of {name}"),
     "quote": ("{name}的最新价", "the latest price of {name}"),
     "rate": ("{name}的最新汇率", "the latest exchange rate {name}"),
 }
@@ -123,6 +150,9 @@ _WHAT: Final[Mapping[str, tuple[str, str]]] = {
     "close index": ("收盘点位", "closing level"),
     "volume": ("成交量（股）", "trading volume in shares"),
     "volume etf": ("成交量（份）", "trading volume in units"),
+    "revenue": ("营业收入", "revenue"),
+    "net_income": ("归母净利润", "net income"),
+    "eps": ("基本每股收益", "basic earnings per share"),
     "value": ("单位净值", "net asset value per unit"),
     "parity": ("兑人民币中间价", "central parity rate against the yuan"),
 }
@@ -132,7 +162,8 @@ _MONEY: Final[Mapping[str, tuple[str, str]]] = {
 }  # fmt: skip
 _UNITS: Final[Mapping[str, tuple[str, str]]] = {
     "%": ("以百分比表示", "in percent"), "pp": ("以百分点表示", "in percentage points"),
-    "yuan": ("单位为元", "in yuan"), "money": ("单位为{money}", "in {money}"), "": ("", ""),
+    "yuan": ("单位为元", "in yuan"), "millions": ("单位为百万", "in millions"),
+    "money": ("单位为{money}", "in {money}"), "": ("", ""),
 }  # fmt: skip
 _MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -211,8 +242,7 @@ class Maker:
         levels = (difficulty, difficulty, difficulty, max(difficulty - 1, 1))
         level = rng.choice(levels)
         template = rng.choice([one for one in templates() if one.level == level])
-        always_known = {"quote", "pair", "rate"} & {*template.slots.values()}
-        is_unknown = rng.random() < UNKNOWABLE and not always_known
+        is_unknown = rng.random() < UNKNOWABLE and template.may_be_unknown
         wanted = rng.random() < 0.5
         for _ in range(_TRIES):
             draw = _Draw(rng, difficulty, language)
@@ -235,10 +265,13 @@ class Maker:
         if is_recent and is_unknown:
             raise Ambiguous("tools without a range always answer")
         first, last = self._range(draw, is_recent=is_recent, is_unknown=is_unknown)
+        if template.years:
+            first, last = self._years(draw, template.years)
         now = self._world.now
         if draw.fact in ("quote", "rate"):
             first = last = now
-        draw.words["during"] = _range_words(first, last, draw)
+        in_words = _year_words if template.years else _range_words
+        draw.words["during"] = in_words(first, last, draw)
         later = None
         if {"a2", "m2"} & slots.keys():
             later = self._range(draw, is_recent=is_recent, is_unknown=is_unknown)
@@ -247,10 +280,12 @@ class Maker:
             draw.words["later"] = _range_words(*later, draw)
         for slot, about in slots.items():
             if slot in ("a", "b", "c"):
-                fact, kind = (
-                    (draw.fact, draw.kind) if about in ("=a", main) else self._fact_of(about, draw)
-                )
-                subject = self._subject(draw, kind, "USD" if about == "dollar" else "")
+                if about.startswith("of_a "):
+                    fact, subject = about[5:], subjects()[draw.slots["a_name"]]
+                else:
+                    is_like = about in ("=a", main)
+                    fact, kind = (draw.fact, draw.kind) if is_like else self._fact_of(about, draw)
+                    subject = self._subject(draw, kind, "USD" if about == "dollar" else "")
                 draw.slots[slot] = self._leaf(draw, fact, subject, first, last)
                 draw.slots[f"{slot}_name"] = subject.key
                 self._word(draw, slot, fact, subject)
@@ -311,6 +346,13 @@ class Maker:
             raise Ambiguous("the range is not over")
         return first, last
 
+    def _years(self, draw: _Draw, number: int) -> tuple[date, date]:
+        """Years of which all companies have published their statements."""
+        last = draw.rng.randint(_FIRST_STATEMENTS + number - 1, self._world.now.year - 1)
+        if date(last + 1, 4, 30) > self._world.now:
+            raise Ambiguous("not all have published that year")
+        return date(last - number + 1, 1, 1), date(last, 12, 31)
+
     def _subject(self, draw: _Draw, kind: str, code: str = "") -> Subject:
         """A subject of a kind that was not drawn yet."""
         taken = {leaf.subject for leaf in draw.slots.values() if isinstance(leaf, Leaf)}
@@ -336,12 +378,16 @@ class Maker:
             if kinds_of(subject.key) & {*view.subjects} and not (is_past and view.refuses)
         ]
         view = draw.rng.choice(fitting)
+        if fact not in ANNUAL and first.month == 1 and last - first > timedelta(360):
+            first = date(last.year, 12, 1)  # the price at the end of a year
         leaf = Leaf(fact, subject.key, first, last, view.tool)
         self._check(leaf, view)
         return leaf
 
     def _check(self, leaf: Leaf, view: View) -> None:
         """Raises `Ambiguous` for a range that the view's tool does not show as a whole."""
+        if leaf.fact in ANNUAL:
+            return
         if len(self._facts.days(leaf)) > _LONGEST:
             raise Ambiguous("the range is too long for an answer")
         if view.reach:
@@ -413,7 +459,7 @@ class Maker:
             return self._facts(leaf)
 
         asked = _asked(template.kind)
-        about: dict[str, Any] = {"asked": asked, "kind": asked, "chance": UNKNOWABLE}
+        about: dict[str, Any] = {"asked": asked, "kind": asked, "chance": template.least_chance}
         try:
             outcome = evaluate(program, reading)
         except Unknown:
@@ -443,10 +489,10 @@ class Maker:
             case "list":
                 if not 0 < len(value) < number:
                     raise Ambiguous("all or none are above")
-                chance = max(1 / (2**number - 2), UNKNOWABLE)
+                chance = max(1 / (2**number - 2), template.least_chance)
                 return {"value": tuple(value), "options": options, "chance": chance}
             case "ranking":
-                chance = max(1 / factorial(number), UNKNOWABLE)
+                chance = max(1 / factorial(number), template.least_chance)
                 return {"value": tuple(value), "options": options, "chance": chance}
             case "table":
                 rounded = {key: round(figure, digits) for key, figure in value.items()}
@@ -614,6 +660,16 @@ def _range_words(first: date, last: date, draw: _Draw) -> str:
             end = end.removeprefix(f"{last.year}年")
         return f"{_day_words(first, 'zh')}至{end}期间"
     return f"between {_day_words(first, 'en')} and {_day_words(last, 'en')}"
+
+
+def _year_words(first: date, last: date, draw: _Draw) -> str:
+    if first.year == last.year:
+        return (f"{last.year}年度", f"in the fiscal year {last.year}")[draw.place]
+    if last.year == first.year + 1:
+        said = f"from the fiscal year {first.year} to {last.year}"
+        return (f"从{first.year}年度到{last.year}年度", said)[draw.place]
+    said = f"in the fiscal years {first.year} to {last.year}"
+    return (f"{first.year}至{last.year}年度", said)[draw.place]
 
 
 def _with_ending(question: str, form: str, language: str, now: date) -> str:
