@@ -148,7 +148,7 @@ FUNCTIONS: frozenset[str] = frozenset({
     "stock_hold_change_cninfo", "stock_industry_pe_ratio_cninfo", "stock_lhb_stock_statistic_em",
     "stock_lhb_jgmmtj_em", "stock_lhb_jgstatistic_em", "stock_lhb_hyyyb_em",
     "stock_lhb_yybph_em", "stock_lhb_traderstatistic_em", "stock_lhb_stock_detail_em",
-    "stock_lhb_yyb_detail_em",
+    "stock_lhb_yyb_detail_em", "stock_hold_management_person_em", "stock_fhps_detail_ths",
 })  # fmt: skip
 
 

@@ -260,6 +260,29 @@ def _tables(page: str) -> Payload:
     return answer
 
 
+def _bonus(query: Query, rng: Luck) -> Reply:
+    """A company's payouts as a table."""
+    code = re.search(r"\d{6}", rng.path)
+    text = f'(SECURITY_CODE="{code[0] if code else "603444"}")'
+    lines = [
+        "报告期 董事会日期 股东大会预案公告日期 实施公告日 分红方案说明 A股股权登记日 A股除权除息日"
+    ]
+    lines[0] += " 分红总额 方案进度 股利支付率 税前分红率"
+    for facts in payouts_of({"filter": text}, rng):
+        cash, shares, net = (float(str(facts[n])) for n in ("cash", "shares", "net_profit"))
+        paid = cash / 10 * shares
+        days = [str(facts[name])[:10] for name in ("published", "published", "eve")]
+        cells = [str(facts["report_name"]), *days, str(facts["plan"])]
+        cells += [str(facts["eve"])[:10], str(facts["day"])[:10], f"{paid / 1e8:.2f}亿"]
+        cells += [str(facts["progress"]), f"{paid / net * 100:.2f}%"]
+        lines.append(" ".join([*cells, f"{float(str(facts['rate'])) * 100:.2f}%"]))
+    rows = ("<td>" + "</td><td>".join(line.split()) + "</td>" for line in lines)
+    head, *others = (f"<tr>{row}</tr>" for row in rows)
+    table = f"<thead>{head.replace('td>', 'th>')}</thead><tbody>{''.join(others)}</tbody>"
+    body = f"<html><body><table>{table}</table></body></html>"
+    return Reply(body.encode("gbk"), "text/html; charset=gbk")
+
+
 _INDEXES: Final[Mapping[str, Mapping[str, str]]] = {
     "debt": {"assets": "total_assets", "liabilities": "total_debt", "equity": "total_equity",
              "cash": "currency_funds", "inventories": "inventory"},
@@ -480,6 +503,7 @@ COMPANY_PAGES: Mapping[tuple[str, str], Payload] = {
         for page in ("debt", "benefit", "cash")
     },
     ("basic.10jqka.com.cn", "/new/*/finance.html"): _tables("finance"),
+    ("basic.10jqka.com.cn", "/new/*/bonus.html"): _bonus,
     ("basic.10jqka.com.cn", "/basicapi/finance/index/v1/app_data/"): _indexed,
     **{
         ("webapi.cninfo.com.cn", f"/api/sysapi/p_sysapi{number}"): _records(make, fields)

@@ -432,6 +432,33 @@ def _moods(query: Query, rng: Luck) -> Iterator[Facts]:
             }
 
 
+def _executives(query: Query, rng: Luck) -> Iterator[Facts]:
+    """What an executive bought and sold of the own company, in each of the last ten quarters."""
+    person = asked(query, "PERSON_NAME")
+    for key in subjects(query):
+        parts, kept = statements(rng.world, key)[-10:], 50_000
+        for part in parts:
+            luck = rng.world.luck("executive", key, person, part.period)
+            bought = round(80 * (luck - 0.4)) * 100
+            day = rng.world.days("CN")[between(rng.world.days("CN"), None, part.period).stop - 1]
+            price = rng.world.close(key, day)
+            yield company(rng.world, key) | {
+                "day": at_midnight(day),
+                "person": person,
+                "moved": bought,
+                "price": price,
+                "amount": round(abs(bought) * price, 2),
+                "reason": "竞价交易",
+                "part": ratio(bought, part.shares),
+                "before": kept,
+                "after": kept + bought,
+                "shares_kind": "A股",
+                "position": "董事",
+                "relation": "本人",
+            }
+            kept += bought
+
+
 def _goodwill(query: Query, rng: Luck) -> Iterator[Facts]:
     """Goodwill in the statements of a quarter: a part of the other assets."""
     period = period_of(query)
@@ -579,6 +606,14 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
     "RPT_ORG_SURVEY": (
         _visits,
         "secucode code name notice day guest place way - host guest_kind price percent",
+    ),
+    "RPT_EXECUTIVE_HOLD_DETAILS": (
+        _executives,
+        "SECURITY_CODE=code DERIVE_SECURITY_CODE=secucode SECURITY_NAME=name CHANGE_DATE=day "
+        "PERSON_NAME=person CHANGE_SHARES=moved AVERAGE_PRICE=price CHANGE_AMOUNT=amount "
+        "CHANGE_REASON=reason CHANGE_RATIO=part CHANGE_AFTER_HOLDNUM=after HOLD_TYPE=shares_kind "
+        "DSE_PERSON_NAME=person POSITION_NAME=position PERSON_DSE_RELATION=relation ORG_CODE=org "
+        "GGEID=none BEGIN_HOLD_NUM=before END_HOLD_NUM=after",
     ),
     "RPT_DMSK_TS_STOCKEVALUATE": (_moods, f"{HEAD} TRADE_DATE=day ORG_PARTICIPATE=part"),
     "RPT_STOCK_HISTORYMARK": (_moods, f"{HEAD} DIAGNOSE_DATE=day TOTAL_SCORE=score"),

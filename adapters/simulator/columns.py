@@ -36,10 +36,8 @@ _WHY = {
     "d.10jqka.com.cn fund.10jqka.com.cn legulegu.com www.legulegu.com xueqiu.com "
     "stock.xueqiu.com",
     "the files are Excel": "www.szse.cn www.czce.com.cn www.cnindex.com.cn oss-ch.csindex.com.cn",
-    "the market has no statements or owners of companies": "datacenter.eastmoney.com "
-    "emweb.securities.eastmoney.com quotes.sina.cn webapi.cninfo.com.cn",
     "the market has no texts": "irm.cninfo.com.cn www.cninfo.com.cn reportapi.eastmoney.com "
-    "np-anotice-stock.eastmoney.com search-api-web.eastmoney.com www.shmet.com",
+    "www.shmet.com",
     "the market has no ranks of what people look at": "emappdata.eastmoney.com "
     "finance.pae.baidu.com gushitong.baidu.com danjuanfunds.com",
     "the catalogue knows no host": "unknown",

@@ -149,6 +149,20 @@ def test_every_share_has_statements_of_which_none_is_published_later(key: str, n
     assert 1 < min(multiples) <= max(multiples) < 300
 
 
+def test_a_report_has_what_was_published_by_the_worlds_day() -> None:
+    report = PAYLOADS["datacenter-web.eastmoney.com", "/api/data/v1/get"]
+    asked = {"reportName": "RPT_DMSK_FN_INCOME", "filter": "(REPORT_DATE='2025-12-31')"}
+    found = []
+    for day in (date(2026, 3, 1), date(2026, 4, 2), date(2026, 4, 30)):
+        rows = json.loads(report(asked, Luck("", World(0, day))).body)["result"]["data"]
+        found.append({row["F0"]: row for row in rows})
+        assert all(row["F12"][:10] <= str(day) for row in rows)
+    none, some, every = found
+    assert none == {}
+    assert 0 < len(some) < len(every) == len(SHARES)
+    assert some.items() <= every.items()
+
+
 @pytest.mark.parametrize("symbol", ["600519.SS", "0700.HK", "AAPL", "NOBODY"])
 def test_hosts_tell_the_same_of_a_company(symbol: str) -> None:
     income: Any = document("/v3/income-statement", {"symbol": symbol}, MADE)
