@@ -122,9 +122,9 @@ def guess(task: Task, luck: random.Random) -> str:
         case "truth":
             value = luck.random() < 0.5
         case "name":
-            value = luck.choice(keys) if keys else ""
+            value = luck.choice(keys)
         case "list":
-            value = tuple(luck.sample(keys, luck.randint(1, max(len(keys) - 1, 1))))
+            value = tuple(luck.sample(keys, luck.randint(1, len(keys) - 1)))
         case "ranking":
             value = tuple(luck.sample(keys, len(keys)))
         case "table":

@@ -80,11 +80,9 @@ def make(number: int, out: Path, **how: Any) -> None:
     The same options give the same bytes. Each line has a question in Chinese or English, the
     answer, the program that it follows from, and the calls that give it.
     """
-    import orjson
-
     from adapters.simulator.world.world import World
     from bench.progress import Progress
-    from bench.suites.generated.make import Maker
+    from bench.suites.generated.make import Maker, line
     from manifests.common.files import output_file
 
     try:
@@ -98,8 +96,7 @@ def make(number: int, out: Path, **how: Any) -> None:
     progress = Progress(lambda text: echo(f"finbench: {text}", err=True))
     with failures(of=out), output_file(out, force=how["force"]) as file:
         for place, task in enumerate(maker.tasks(number), 1):
-            task["answer"] = task["answer"].model_dump(exclude_defaults=True)
-            file.write(orjson.dumps(task) + b"\n")
+            file.write(line(task))
             progress.at(place / number, f"{place:,} of {number:,} tasks")
     echo(f"{number:,} tasks in {time.perf_counter() - began:.1f} s: {out}")
 

@@ -16,6 +16,8 @@ from math import comb, factorial, floor, log10
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
 from adapters.simulator.world.calendar import FIRST
 from adapters.simulator.world.world import VERSION, World
 from bench.suites.generated.answer import Answer
@@ -460,6 +462,10 @@ class Maker:
 
         asked = _asked(template.kind)
         about: dict[str, Any] = {"asked": asked, "kind": asked, "chance": template.least_chance}
+        if asked in ("name", "list", "ranking", "table"):
+            slots = ("a_name", "b_name")
+            named = draw.named or [subjects()[draw.slots[slot]] for slot in slots]
+            about["options"] = {one.key: _aliases(one) for one in named}
         try:
             outcome = evaluate(program, reading)
         except Unknown:
@@ -470,42 +476,10 @@ class Maker:
         value = outcome.value
         if isinstance(value, bool) and value != wanted:
             return None
-        about |= self._figures(template, draw, value, _digits(template, draw))
+        number = len(about.get("options", ()))
+        about |= _figures(template, value, _digits(template, draw), number)
         about["steps"] = tuple(dict.fromkeys(outcome.steps))
         return {"answer": Answer(**about), "program": program, "leaves": list(read)}
-
-    def _figures(self, template: Template, draw: _Draw, value: Any, digits: int) -> dict[str, Any]:
-        """The fields of an answer that follow from its value."""
-        named = draw.named or [
-            subjects()[draw.slots[slot]] for slot in ("a_name", "b_name") if slot in draw.slots
-        ]
-        options = {one.key: _aliases(one) for one in named}
-        number = len(named)
-        match template.kind:
-            case "truth":
-                return {"value": value, "chance": 0.5}
-            case "name" | "choice":
-                return {"value": value, "options": options, "chance": 1 / number}
-            case "list":
-                if not 0 < len(value) < number:
-                    raise Ambiguous("all or none are above")
-                chance = max(1 / (2**number - 2), template.least_chance)
-                return {"value": tuple(value), "options": options, "chance": chance}
-            case "ranking":
-                chance = max(1 / factorial(number), template.least_chance)
-                return {"value": tuple(value), "options": options, "chance": chance}
-            case "table":
-                rounded = {key: round(figure, digits) for key, figure in value.items()}
-                about = {"value": rounded, "options": options}
-                return {**about, "tolerance": 10.0**-digits, "unit": template.unit}
-            case "date":
-                return {"value": str(value)}
-        tolerance = max(10.0**-digits, 1e-6 * abs(value)) if digits else 1e-6 * abs(value)
-        if template.unit in ("days", "count"):
-            tolerance = 0.0
-        figure = round(value, digits)
-        unit = template.unit if template.unit in ("%", "pp") else ""
-        return {"value": float(figure), "tolerance": tolerance, "unit": unit}
 
     def _word(self, draw: _Draw, slot: str, fact: str, subject: Subject) -> None:
         name = _name(subject, draw)
@@ -588,6 +562,39 @@ def _digits(template: Template, draw: _Draw) -> int:
     if template.digits is not None:
         return template.digits
     return 3 if draw.kind == "etf" and draw.fact == "close" else _DIGITS[draw.fact]
+
+
+def _figures(template: Template, value: Any, digits: int, number: int) -> dict[str, Any]:
+    """The fields of an answer that follow from its value; `number` is that of the options."""
+    unit = template.unit if template.unit in ("%", "pp") else ""
+    match template.kind:
+        case "truth":
+            return {"value": value, "chance": 0.5}
+        case "name" | "choice":
+            return {"value": value, "chance": 1 / number}
+        case "list":
+            if not 0 < len(value) < number:
+                raise Ambiguous("all or none are above")
+            chance = max(1 / (2**number - 2), template.least_chance)
+            return {"value": tuple(value), "chance": chance}
+        case "ranking":
+            chance = max(1 / factorial(number), template.least_chance)
+            return {"value": tuple(value), "chance": chance}
+        case "table":
+            rounded = {key: round(figure, digits) for key, figure in value.items()}
+            return {"value": rounded, "tolerance": 10.0**-digits, "unit": unit}
+        case "date":
+            return {"value": str(value)}
+    tolerance = max(10.0**-digits, 1e-6 * abs(value)) if digits else 1e-6 * abs(value)
+    if template.unit in ("days", "count"):
+        tolerance = 0.0
+    return {"value": float(round(value, digits)), "tolerance": tolerance, "unit": unit}
+
+
+def line(task: dict[str, Any]) -> bytes:
+    """A task as a line of a file."""
+    answer = task["answer"].model_dump(exclude_defaults=True)
+    return orjson.dumps({**task, "answer": answer}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _asked(kind: str) -> Any:
