@@ -58,7 +58,7 @@ _agent = together(
         default="scripted",
         show_default=True,
         callback=beside,
-        help="scripted, replay, llm, fatr; in markets buy-and-hold, random, momentum, finmem; or "
+        help="scripted, replay, solver, llm, fatr; in markets buy-and-hold, random, momentum, finmem; or "
         "`module:Name`.",
     ),
     click.option(
@@ -70,7 +70,7 @@ _agent = together(
     ),
     click.option("--seed", type=whole(), default=0, show_default=True),
     click.option(
-        "--think-s", type=Number(min=0), default=0.0, help="scripted: seconds of thinking."
+        "--think-s", type=Number(min=0), default=0.0, help="scripted, solver: seconds of thinking."
     ),
     share("--no-call-rate", 0.10, "scripted: episodes without a call."),
     share("--wrong-tool-rate", 0.08, "scripted: episodes with a wrong tool."),
