@@ -70,7 +70,7 @@ def _years(term: str) -> float:
 
 def _treasury(query: Query, rng: Luck) -> Sequence[Row]:
     """Chinese and US treasury yields and growth, newest first; the spread is 10 less 2 years."""
-    days, terms, rows = bar_days(rng.world, most=2 * _DAYS), (2, 5, 10, 30), list[Row]()
+    days, terms, rows = bar_days(rng.world, most=500), (2, 5, 10, 30), list[Row]()
     growth = {
         country: {one.released: one.yoy for one in figures(rng.world, country, "GDP")}
         for country in ("CN", "US")

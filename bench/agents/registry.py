@@ -26,8 +26,8 @@ from manifests.common.problem import first_problem
 
 AGENTS: Mapping[str, str] = {
     "scripted": "bench.agents.scripted:SCRIPTED",
-    "solver": "bench.agents.solver:SOLVER",
     "replay": "bench.agents.replay:REPLAY",
+    "solver": "bench.agents.solver:SOLVER",
     "llm": "bench.agents.llm:LLM",
     "fatr": "bench.agents.fatr:FATR",
     "buy-and-hold": "bench.agents.market:BUY_AND_HOLD",

@@ -18,7 +18,8 @@ from typing import Any, Final
 from bench.agents.solver import Needed, guess, solved
 from bench.runs.driver import Limits
 from bench.suites.generated.answer import Answer
-from bench.suites.generated.facts import AnswerError, call_of, share_served
+from bench.suites.generated.facts import AnswerError, answers_reader, call_of, share_served
+from bench.suites.generated.program import evaluate, leaves
 from bench.suites.generated.suite import Generated
 from bench.task import Task
 from gateway import Gateway
@@ -55,7 +56,7 @@ class Audit:
     def result(self) -> dict[str, Any]:
         """The figures, and whether the tasks pass."""
         levels = {
-            level: {
+            str(level): {
                 "tasks": found["tasks"],
                 "oracle": found["oracle"] / found["tasks"],
                 "mistaken": found["mistaken"] / found["tasks"],
@@ -65,7 +66,7 @@ class Audit:
             for level, found in sorted(self.right.items())
         }
         blind = self._blind()
-        correlation = spearman([*levels], [row["mistaken"] for row in levels.values()])
+        correlation = spearman([*map(int, levels)], [row["mistaken"] for row in levels.values()])
         above = max((row["at_least"] for row in blind), default=0.0)
         passes = not self.counts.total() and above <= MOST_ABOVE_CHANCE
         if correlation is not None:
@@ -78,6 +79,7 @@ class Audit:
             "difficulty": levels,
             "spearman": correlation,
             "blind": blind,
+            "most_above_chance": MOST_ABOVE_CHANCE,
             "wrong": dict(self.counts),
             "problems": dict(self.problems),
             "tools": {"served": served, "all": every},
@@ -95,11 +97,18 @@ class Audit:
             named["constant"] = constant / number if kind in _CONSTANT else 0.0
             best = max(named, key=lambda name: named[name])
             right = named[best]
-            error = 1.96 * (right * (1 - right) / number) ** 0.5
             row = {"asked": kind, "tasks": number, "chance": chance, "best": best, "right": right}
             above = right - chance
-            rows.append({**row, "above_chance": above, "at_least": above - error})
+            rows.append({**row, "above_chance": above, "at_least": _lower(right, number) - chance})
         return rows
+
+
+def _lower(share: float, number: int) -> float:
+    """The lower end of the 95 % interval of a share (Wilson 1927)."""
+    z, n = 1.96, number
+    middle = share + z * z / (2 * n)
+    half: float = z * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
+    return (middle - half) / (1 + z * z / n)
 
 
 _CONSTANT: Final = frozenset({"number", "date", "truth", "table"})
@@ -148,6 +157,7 @@ async def _audited(task: Task, gateway: Gateway, found: Audit) -> None:
         stated = await _played(task, gateway, answers)
         if gold.is_stated(stated):
             rows["oracle"] += 1
+            _check_calls(task, gold, answers, found)
         else:
             found.wrong("the oracle is wrong", task, f"{stated!r} is not {gold.text!r}")
         rows["mistaken"] += _is_right_by_mistake(task, gold, answers)
@@ -169,6 +179,16 @@ async def _played(task: Task, gateway: Gateway, answers: dict[str, bytes]) -> st
             if not reply.ok:
                 raise AnswerError(f"{tool}: {reply.message}") from None
             answers[needed.leaf.text] = reply.data
+
+
+def _check_calls(task: Task, gold: Answer, answers: dict[str, bytes], found: Audit) -> None:
+    """The calls and the steps of a task are those of its program."""
+    outcome = evaluate(task.details["program"], answers_reader(answers)) if gold.steps else None
+    if outcome is not None and {*outcome.steps} != {*gold.steps}:
+        found.wrong("the steps are not those of the program", task)
+    asked = [(call.name, call.arguments) for call in task.tools]
+    if asked != [call_of(leaf) for leaf in leaves(task.details["program"]) if leaf.text in answers]:
+        found.wrong("the calls are not those of the program", task)
 
 
 def _is_right_by_mistake(task: Task, gold: Answer, answers: dict[str, bytes]) -> bool:

@@ -58,8 +58,8 @@ _agent = together(
         default="scripted",
         show_default=True,
         callback=beside,
-        help="scripted, replay, solver, llm, fatr; in markets buy-and-hold, random, momentum, finmem; or "
-        "`module:Name`.",
+        help="scripted, replay, solver, llm, fatr; in markets buy-and-hold, random, momentum, "
+        "finmem; or `module:Name`.",
     ),
     click.option(
         "--agent-option",

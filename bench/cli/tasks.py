@@ -214,6 +214,8 @@ def _show(figures: dict[str, Any]) -> None:
         echo(f"difficulty and the solver with mistakes: Spearman {correlation:.2f} (at most -0.90)")
     served = figures["tools"]
     echo(f"{served['served']} of {served['all']} tools are asked")
+    if any(row["at_least"] > figures["most_above_chance"] for row in figures["blind"]):
+        echo("a blind agent is above chance by more than 1 %, by the lower end of its interval")
     passes = "passes" if figures["passes"] else "FAILS"
     took = f"{figures['took_s']:.1f} s, {figures['peak_mib']} MiB"
     echo(f"{figures['tasks']:,} tasks, {figures['calls']:,} calls: {passes}, in {took}")

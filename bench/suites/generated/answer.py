@@ -8,9 +8,9 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bench.suites.quantity import Quantity, quantities
 
@@ -38,7 +38,21 @@ class Answer(BaseModel):
     unit: str = ""
     options: dict[str, tuple[str, ...]] = {}
     steps: tuple[float | str, ...] = ()
-    chance: float = 0.0
+    chance: float = Field(0.0, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _names_its_options(self) -> Self:
+        """Raises `ValueError` for a value that is not of its kind."""
+        kinds: Mapping[str, type | tuple[type, ...]] = {
+            "number": float, "date": str, "name": str, "truth": bool, "list": tuple,
+            "ranking": tuple, "table": dict, "unknown": type(None),
+        }  # fmt: skip
+        if not isinstance(self.value, kinds[self.kind]):
+            raise ValueError(f"the value of a {self.kind} is {str(self.value)[:100]!r}")
+        keys = {self.value} if self.kind == "name" else self.value
+        if isinstance(keys, set | tuple | dict) and (unnamed := {*keys} - self.options.keys()):
+            raise ValueError(f"there is no option {sorted(map(str, unnamed))[0]!r}")
+        return self
 
     @property
     def text(self) -> str:
@@ -65,7 +79,7 @@ class Answer(BaseModel):
         """Whether a text states this answer."""
         said = stated(text)
         if self.value is None or _UNKNOWN.search(said):
-            return self.value is None and _UNKNOWN.search(said) is not None
+            return self.value is None and _UNKNOWN.fullmatch(said.strip(' .。"“”*')) is not None
         match self.value:
             case bool():
                 return _truth(said) == self.value
@@ -92,10 +106,8 @@ class Answer(BaseModel):
         return sum(_holds(whole, step) for step in self.steps) / len(self.steps)
 
     def _is(self, given: Quantity, number: float) -> bool:
-        percent = self.unit in ("%", "pp")
-        value = given.written
-        if given.unit is not None:
-            value = given.value * 100 if percent else given.value
+        scale = {"%": 100.0, "pp": 100.0, "millions": 1e-6}.get(self.unit, 1.0)
+        value = given.written if given.unit is None else given.value * scale
         return abs(value - number) <= self.tolerance * (1 + 1e-9) + 1e-12
 
     def _named(self, said: str) -> list[str]:
@@ -136,13 +148,14 @@ def stated(text: str) -> str:
     return text.rsplit("\n", 1)[-1]
 
 
-_MARK = re.compile(r"(?:\banswer\b|答案)[\s*]*(?:is)?\s*[:：为]?[\s*]*", re.IGNORECASE)
+_MARK = re.compile(r"(?:\banswer\b[\s*]*(?:is\b|:|：)|答案[\s*]*[:：是为])[\s*:：]*", re.IGNORECASE)
 _UNKNOWN = re.compile(
-    r"can(?:not|'t|’t| not) be (?:known|determined)|\bunknown\b"
+    r"(?:(?:it|this|that|the answer) )?can(?:not|'t|’t| not) be (?:known|determined)|\bunknown\b"
     r"|无法(?:得知|知道|确定)|不得而知|无从得知",
     re.IGNORECASE,
 )
 _YES = re.compile(r"^\W*(?:yes|true|是的?|对)(?![a-z])", re.IGNORECASE)
+_BOTH = re.compile(r"\byes\b.*\bno\b|\bno\b.*\byes\b|是否|是\W+(?:不是|否)|否\W+是", re.I)
 _NO = re.compile(r"^\W*(?:no|false|否|不是?|没有|未)(?![a-z])", re.IGNORECASE)
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MONTH = rf"({'|'.join(_MONTHS)})[a-z]*\.?"
@@ -156,12 +169,12 @@ _DAY = re.compile(
 
 
 def _plain(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).lower()
+    return re.sub(r"\s+", " ", unicodedata.normalize("NFKC", text).lower())
 
 
 def _truth(said: str) -> bool | None:
     is_yes, is_no = bool(_YES.search(said)), bool(_NO.search(said))
-    return None if is_yes == is_no else is_yes
+    return None if is_yes == is_no or _BOTH.search(said) else is_yes
 
 
 def _days(said: str) -> list[str]:
@@ -192,4 +205,10 @@ def _holds(text: str, step: float | str) -> bool:
     if step == int(step) and step % 100 == 0:
         forms.add(f"{step / 100:.0f}")  # a volume in lots
     each = "|".join(re.escape(form) for form in forms)
-    return re.search(rf"(?<![\d.])(?:{each})(?:\.?0+)?(?![\d]|\.\d)", text) is not None
+    return (
+        re.search(
+            rf"(?<![\d.])(?:{each})(?:\.0+|(?<=\.\d)0+|(?<=\.\d\d)0+|(?<=\.\d\d\d)0+)?(?!\d|\.\d)",
+            text,
+        )
+        is not None
+    )

@@ -179,10 +179,10 @@ def subjects() -> Mapping[str, Subject]:
         found.append(Subject(f"of{code}", "fund", "CN", names, code, (code,)))
     for code, name in _named(_FUTURES).items():
         own, _, other = name.partition(" ")
-        names = {"zh": f"{own}主力合约", "en": f"the main {other} future"}
-        aliases = (own, other, f"{code}0")
+        names = {"zh": f"{own}主力合约", "en": f"the main {other} futures contract"}
+        aliases = (own, other, f"{code}0") if len(code) == 1 else (own, other, f"{code}0", code)
         found.append(
-            Subject(f"future:{code}0", "future", "CN", names, code, aliases, {"zh_name": own})
+            Subject(f"future:{code}0", "future", "CN", names, f"{code}0", aliases, {"zh_name": own})
         )
     for code, name in _named(_MONEY).items():
         own, _, other = name.partition(" ")

@@ -126,40 +126,43 @@ _PHRASES: Final[Mapping[str, tuple[str, str]]] = {
     "close index": ("{name}的收盘点位", "the closing level of {name}"),
     "open": ("{name}的开盘价", "the opening price of {name}"),
     "open index": ("{name}的开盘点位", "the opening level of {name}"),
-    "high": ("{name}的当日最高价", "the daily high of {name}"),
-    "low": ("{name}的当日最低价", "the daily low of {name}"),
-    "volume": ("{name}的成交量（股）", "the trading volume of {name} in shares"),
-    "volume etf": ("{name}的成交量（份）", "the trading volume of {name} in units"),
+    "high": ("{name}的盘中最高价", "the daily high of {name}"),
+    "low": ("{name}的盘中最低价", "the daily low of {name}"),
+    "volume": ("{name}的成交量（股）", "the trading volume of {name} (in shares)"),
+    "volume etf": ("{name}的成交量（份）", "the trading volume of {name} (in units)"),
     "value": ("{name}的单位净值", "the net asset value per unit of {name}"),
     "parity": (
-        "{name}兑人民币中间价（每100外币合人民币）",
-        "the central parity rate of {name} (yuan per 100 units)",
+        "{name}兑人民币中间价（每100外币合人民币元）",
+        "the central parity rate of {name} against the yuan (yuan per 100 units)",
     ),
-    "bond_yield": ("{name}的收益率（%）", "the yield (in percent) of {name}"),
+    "bond_yield": ("{name}收益率（%）", "the yield on {name} (in percent)"),
     "fixing": ("回购定盘利率{name}（%）", "the repo fixing rate {name} (in percent)"),
     "revenue": ("{name}的营业收入", "the revenue of {name}"),
-    "net_income": ("{name}的归母净利润", "the net income of {name}"),
+    "net_income": ("{name}的归母净利润", "the net income of {name} attributable to shareholders"),
     "eps": ("{name}的基本每股收益", "the basic earnings per share of {name}"),
     "assets": ("{name}的总资产", "the total assets of {name}"),
     "liabilities": ("{name}的总负债", "the total liabilities of {name}"),
     "quote": ("{name}的最新价", "the latest price of {name}"),
-    "rate": ("{name}的最新汇率", "the latest exchange rate {name}"),
+    "rate": ("{name}的最新汇率", "the latest {name} exchange rate"),
 }
 """A fact of a subject, in Chinese and English; that of a kind of subject goes first."""
 
 _WHAT: Final[Mapping[str, tuple[str, str]]] = {
     "close": ("收盘价", "closing price"),
     "close index": ("收盘点位", "closing level"),
-    "volume": ("成交量（股）", "trading volume in shares"),
-    "volume etf": ("成交量（份）", "trading volume in units"),
+    "volume": ("成交量（股）", "trading volume (in shares)"),
+    "volume etf": ("成交量（份）", "trading volume (in units)"),
     "revenue": ("营业收入", "revenue"),
-    "net_income": ("归母净利润", "net income"),
+    "net_income": ("归母净利润", "net income attributable to shareholders"),
     "eps": ("基本每股收益", "basic earnings per share"),
     "value": ("单位净值", "net asset value per unit"),
-    "parity": ("兑人民币中间价", "central parity rate against the yuan"),
+    "parity": (
+        "兑人民币中间价（每100外币合人民币元）",
+        "central parity rate against the yuan (yuan per 100 units)",
+    ),
 }
 _MONEY: Final[Mapping[str, tuple[str, str]]] = {
-    "share": ("人民币", "yuan"), "hong_kong": ("港元", "Hong Kong dollars"),
+    "share": ("元人民币", "yuan"), "hong_kong": ("港元", "Hong Kong dollars"),
     "states": ("美元", "US dollars"),
 }  # fmt: skip
 _UNITS: Final[Mapping[str, tuple[str, str]]] = {
@@ -175,14 +178,14 @@ _NOISE: Final[Mapping[str, Sequence[str]]] = {
     "zh": (
         "同事印象中大概是{x}，但他不确定。", "上周的晨会纪要里写过一个{x}，那是另一只产品的。",
         "我手头的旧表格是{year}年的，已经过期，不要参考。", "报告第{page}页要用到这个结果。",
-        "客户那边有{page}个人在等这个数。", "先别管宏观数据，只看这一项。",
+        "客户那边有{page}个人在等这个数。", "先别管别的，只回答下面的问题。",
     ),
     "en": (
         "A colleague remembers something like {x}, but is not sure.",
         "My old spreadsheet dates from {year}, so ignore it.",
         "This goes on page {page} of the report.",
         "A figure of {x} was mentioned on Monday, but for another product.",
-        "There are {page} people waiting for this.", "Leave macro data aside for now.",
+        "There are {page} people waiting for this.", "Leave everything else aside for now.",
     ),
 }  # fmt: skip
 _GROUP: Final = {3: (2, 4), 4: (3, 5), 5: (4, 6)}
@@ -331,7 +334,7 @@ class Maker:
         """A range of days: of the calendar by its words from difficulty 2 on, or by two dates."""
         rng, now = draw.rng, self._world.now
         if is_recent:
-            last = now - timedelta(rng.randint(0, 40))
+            last = now - timedelta(rng.randint(1, 40))
             first = last - timedelta(rng.randint(14, 80))
             return first, last
         year = rng.randint(2001, 2003) if is_unknown else rng.randint(_FIRST_YEAR, now.year)
@@ -344,7 +347,7 @@ class Maker:
         else:
             first = date(year, month, rng.randint(1, 28))
             last = first + timedelta(rng.randint(20, 110))
-        if last > now:
+        if last >= now:
             raise Ambiguous("the range is not over")
         return first, last
 
@@ -476,6 +479,8 @@ class Maker:
         value = outcome.value
         if isinstance(value, bool) and value != wanted:
             return None
+        if template.unit in ("%", "pp") and value == 0:
+            raise Ambiguous("nothing changed")
         number = len(about.get("options", ()))
         about |= _figures(template, value, _digits(template, draw), number)
         about["steps"] = tuple(dict.fromkeys(outcome.steps))
@@ -497,7 +502,8 @@ class Maker:
         wording = rng.choice(template.zh if language == "zh" else template.en)
         question = wording.format(**draw.words)
         if draw.difficulty >= 4 and rng.random() < 0.5:
-            noise = rng.choice(_NOISE[language])
+            fits = [n for n in _NOISE[language] if "{x}" not in n or template.kind == "number"]
+            noise = rng.choice(fits)
             words = {"x": rng.randint(20, 900), "year": rng.randint(2005, 2012)}
             said = noise.format(**words, page=rng.randint(2, 30))
             question = f"{said}{'' if language == 'zh' else ' '}{question}"
@@ -530,7 +536,7 @@ class Maker:
             case "date":
                 return ("日期写成YYYY-MM-DD。", "Write the date as YYYY-MM-DD.")[place]
             case "name":
-                return ("只写出名称。", "Name just that one.")[place]
+                return ("只写出名称。", "Give only the name.")[place]
             case "list":
                 return ("只列出符合条件的名称。", "List just the names that qualify.")[place]
             case "ranking":
@@ -543,7 +549,7 @@ class Maker:
         head = each[place] if template.kind == "table" else ("结果", "Give the number ")[place]
         if place == 0:
             return f"{head}{said + '，' if said else ''}保留{digits}位小数。"
-        return f"{head}{said + ', ' if said else ''}to {digits} decimals."
+        return f"{head}{said + ', ' if said else ''}to {digits} decimal places."
 
     def _offered(self, draw: _Draw, needed: Sequence[str]) -> list[str]:
         """The tools that an agent is offered: those that are needed, and others that are not."""
@@ -566,7 +572,7 @@ def _digits(template: Template, draw: _Draw) -> int:
 
 def _figures(template: Template, value: Any, digits: int, number: int) -> dict[str, Any]:
     """The fields of an answer that follow from its value; `number` is that of the options."""
-    unit = template.unit if template.unit in ("%", "pp") else ""
+    unit = template.unit if template.unit in ("%", "pp", "millions") else ""
     match template.kind:
         case "truth":
             return {"value": value, "chance": 0.5}
@@ -615,7 +621,8 @@ def _of_kind(kind: str) -> tuple[Subject, ...]:
 def _aliases(subject: Subject) -> tuple[str, ...]:
     """The texts by which a subject may be named."""
     plain = subject.names["en"].removeprefix("the ")
-    found = (subject.names["zh"], plain, subject.code, *subject.aliases)
+    own = subject.names["zh"]
+    found = (own, plain, subject.code, *subject.aliases, subject.key.replace(":", ""))
     return tuple(dict.fromkeys(found))
 
 
@@ -629,7 +636,8 @@ def _name(subject: Subject, draw: _Draw) -> str:
     if draw.difficulty < 3:
         both = f"{name}（{code}）" if draw.language == "zh" else f"{name} ({code})"
         return both if code else name
-    return name if draw.rng.random() < 0.7 or not code or subject.kind == "index" else code
+    is_alone = sum(one.code == code for one in subjects().values()) == 1
+    return code if draw.rng.random() > 0.7 and code and is_alone else name
 
 
 def _joined(names: Sequence[str], language: str) -> str:
@@ -671,23 +679,24 @@ def _range_words(first: date, last: date, draw: _Draw) -> str:
 
 def _year_words(first: date, last: date, draw: _Draw) -> str:
     if first.year == last.year:
-        return (f"{last.year}年度", f"in the fiscal year {last.year}")[draw.place]
+        said = f"in the fiscal year ended 31 December {last.year}"
+        return (f"{last.year}年度（截至12月31日）", said)[draw.place]
     if last.year == first.year + 1:
-        said = f"from the fiscal year {first.year} to {last.year}"
-        return (f"从{first.year}年度到{last.year}年度", said)[draw.place]
-    said = f"in the fiscal years {first.year} to {last.year}"
-    return (f"{first.year}至{last.year}年度", said)[draw.place]
+        said = f"from {first.year} to {last.year} (years ended 31 December)"
+        return (f"从{first.year}年度到{last.year}年度（均截至12月31日）", said)[draw.place]
+    said = f"in the fiscal years {first.year} to {last.year} (ended 31 December)"
+    return (f"{first.year}至{last.year}年度（截至12月31日）", said)[draw.place]
 
 
 def _with_ending(question: str, form: str, language: str, now: date) -> str:
     """A question with what holds for all answers."""
     day = _day_words(now, language)
     if language == "zh":
-        rest = (
-            f"今天是{day}。请只依据工具返回的数据作答，价格均不复权；若无法得知，请回答“无法得知”。"
-        )
+        rest = f"今天是{day}。请只依据工具返回的数据作答，价格均不复权，日期区间含首尾两日；"
+        rest += "若无法得知，请回答“无法得知”。"
         return f"{question}{form}{rest}最后一行以“答案：”开头。"
-    rest = f"Today is {day}. Rely on the answers of the tools alone; prices are unadjusted. "
+    rest = f"Today is {day}. Use only what the tools return; prices are unadjusted, and "
+    rest += "ranges include both ends. "
     rest += 'If it cannot be known, say "cannot be known". '
     return f'{question} {form} {rest}End with a line that begins with "Answer:".'
 

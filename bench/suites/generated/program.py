@@ -83,7 +83,23 @@ def operations(program: str) -> int:
 def evaluate(program: str, read: Reader) -> Outcome:
     """Run a program. Raises `Ambiguous`, `Unknown`, `ProgramError`, and what `read` raises."""
     steps: list[float | str] = []
-    value = _Evaluation(read, steps).of(_parsed(program))
+    faults: list[Exception] = []
+
+    def reading(leaf: Leaf) -> Series:
+        try:
+            return read(leaf)
+        except Exception as error:
+            faults.append(error)
+            raise
+
+    try:
+        value = _Evaluation(reading, steps).of(_parsed(program))
+    except (Ambiguous, Unknown, ProgramError, ZeroDivisionError):
+        raise
+    except Exception as error:
+        if error in faults:
+            raise
+        raise ProgramError(f"it can't be evaluated: {error!r}"[:300]) from error
     return Outcome(value, steps)
 
 
@@ -165,24 +181,27 @@ class _Evaluation:
                 return value
             case ast.Call(func=ast.Name(id="pick"), args=[chosen, ast.Dict() as entries]):
                 return self._picked(self.of(chosen), entries)
-            case ast.Call(func=ast.Name(id=name), args=arguments) if name in OPERATIONS:
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if (
+                name in OPERATIONS
+            ):
                 try:
                     return OPERATIONS[name](self._steps, *map(self.of, arguments))
                 except TypeError as error:
                     raise ProgramError(f"{name}: {error}") from error
             case ast.Call():
-                leaf = _leaf(node)
-                assert leaf is not None  # noqa: S101 - operations are matched above
+                leaf = None if node.keywords else _leaf(node)
+                if leaf is None:
+                    raise ProgramError(f"this is no call of a program: {ast.unparse(node)[:100]}")
                 found = self._read(leaf)
                 if not found:
                     raise Unknown(leaf.text)
                 return found
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -self.of(operand)
+                return -_number(self.of(operand))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                return _ARITHMETIC[type(op)](self.of(left), self.of(right))
-            case ast.Compare(left=left, ops=[op], comparators=[right]):
-                a, b = self.of(left), self.of(right)
+                return _ARITHMETIC[type(op)](_number(self.of(left)), _number(self.of(right)))
+            case ast.Compare(left=left, ops=[ast.Gt() | ast.Lt() as op], comparators=[right]):
+                a, b = _number(self.of(left)), _number(self.of(right))
                 _apart(a, b)
                 return a > b if isinstance(op, ast.Gt) else a < b
             case ast.BoolOp(op=op, values=values):
@@ -191,7 +210,7 @@ class _Evaluation:
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 decided, yes, no = self.of(test), self.of(body), self.of(orelse)
                 return yes if decided else no
-            case ast.Dict(keys=keys, values=values):
+            case ast.Dict(keys=keys, values=values) if None not in keys:
                 return {self.of(k): self.of(v) for k, v in zip(keys, values, strict=True) if k}
         raise ProgramError(f"a program has no {type(node).__name__}: {ast.unparse(node)[:100]!r}")
 
@@ -209,6 +228,12 @@ _ARITHMETIC: Final[Mapping[type[ast.operator], Callable[[float, float], float]]]
     ast.Mult: lambda a, b: a * b,
     ast.Div: lambda a, b: a / b,
 }
+
+
+def _number(value: Value) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ProgramError(f"{str(value)[:100]!r} is no number")
+    return value
 
 
 def _apart(a: float, b: float) -> None:
@@ -292,8 +317,10 @@ def _days_above(steps: _Steps, series: Series, bound: float) -> int:
 
 
 def _day_above(steps: _Steps, series: Series, bound: float) -> date:
-    """The first day above a bound."""
+    """The first day above a bound, which is not the first of all."""
     _days_above([], series, bound)
+    if series[0][1] > bound:
+        raise Ambiguous("the first value is above the bound")
     for day, value in series:
         if value > bound:
             steps += [value, str(day)]
@@ -415,7 +442,6 @@ OPERATIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "mean": _over(fmean),
     "median": _over(median),
     "total": _over(sum),
-    "count": _over(len),
     "rises": _over(_rises),
     "longest_rise": _over(_longest_rise),
     "drawdown": _over(_drawdown),
@@ -435,7 +461,6 @@ OPERATIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "above": _above,
     "spread": lambda _, figures: max(figures.values()) - min(figures.values()),
     "average": lambda _, figures: fmean(figures.values()),
-    "sum_of": lambda _, figures: sum(figures.values()),
     "number_above": lambda steps, figures, bound: len(_above(steps, figures, bound)),
     "table": lambda _, figures: dict(figures),
     "changes": lambda _, after, before: {

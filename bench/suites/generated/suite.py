@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,6 +12,8 @@ from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord, is_infrastructure
 from bench.suites.files import read_tasks
 from bench.suites.generated.answer import Answer
+from bench.suites.generated.facts import subjects, views
+from bench.suites.generated.program import leaves
 from bench.suites.suite import Measure, Metric, Suite, given
 from bench.suites.traces import to_public
 from bench.task import LabelledCall, Task
@@ -33,7 +35,7 @@ class WorldOf(_Strict):
     """The world about which a task asks."""
 
     seed: int
-    now: str
+    now: date
     version: int
 
 
@@ -44,8 +46,8 @@ class Line(_Strict):
 
     id: str = Field(min_length=1)
     question: str = Field(min_length=1)
-    language: str
-    difficulty: int
+    language: Literal["zh", "en"]
+    difficulty: Literal[1, 2, 3, 4, 5]
     template: str
     answer: Answer
     program: str
@@ -60,6 +62,12 @@ def read_line(text: bytes, _number: int) -> Task:
     if line.world.version != VERSION:
         told = f"version {line.world.version} of the simulated world, this is {VERSION}"
         raise ValueError(f"world: the task is about {told}; make the tasks anew")
+    known = subjects().keys(), views()
+    for leaf in leaves(line.program):
+        if leaf.subject not in known[0] or leaf.fact not in getattr(
+            known[1].get(leaf.tool), "facts", ()
+        ):
+            raise ValueError(f"program: no tool answers {leaf.text}")
     return Task(
         id=line.id,
         category=line.template,
@@ -71,7 +79,7 @@ def read_line(text: bytes, _number: int) -> Task:
         details={
             "program": line.program,
             "offered": list(line.tools),
-            "world": line.world.model_dump(),
+            "world": line.world.model_dump(mode="json"),
         },
     )
 

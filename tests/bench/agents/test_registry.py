@@ -156,7 +156,7 @@ def test_an_agent_that_is_none_is_told_before_anything_is_written(
     [
         (
             ("--agent", "gpt"),
-            "there are: scripted, replay, llm, fatr, buy-and-hold, random,",
+            "there are: scripted, replay, solver, llm, fatr, buy-and-hold, random,",
         ),
         (("--agent", "llm", "--model", "m"), "wants --model and --base-url"),
         (("--agent", "llm", "--model", "m", "--base-url", "http://a:b@c/v1"), "FINBENCH_MODEL_KEY"),
@@ -182,7 +182,7 @@ def test_an_agent_that_is_none_is_told_before_anything_is_written(
             "the key goes into FINBENCH_JUDGE_KEY",
         ),
         # options without effect
-        ((*WITH_MODEL, "--think-s", "1"), "--think-s is for --agent scripted only"),
+        ((*WITH_MODEL, "--think-s", "1"), "--think-s is for --agent scripted or solver only"),
         (("--temperature", "1"), "--temperature is for --agent llm or fatr or finmem only"),
         (("--stream",), "--stream is for --agent llm or fatr or finmem only"),
         ((*WITH_MODEL, "--hard-filter"), "--hard-filter is for --agent fatr only"),

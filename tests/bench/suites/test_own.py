@@ -195,7 +195,7 @@ def test_options_of_an_agent_are_typed_and_stand_in_the_settings_of_its_run() ->
         (("--agent-option", "volume=3"), "has no option 'volume'; there are: times, word"),
         (("--agent-option", "times=often"), "times: Input should be a valid integer"),
         (("--agent-option", "times"), "--agent-option wants NAME=VALUE"),
-        (("--think-s", "1"), "--think-s is for --agent scripted only"),
+        (("--think-s", "1"), "--think-s is for --agent scripted or solver only"),
         (("--top-k", "5"), "--top-k: the suite own_words:Words says which tools are offered"),
         (("--judge", "rules"), "there are: length, known, none, or `module:Name`"),
         (("--judge", "own_words:Nobody"), "module 'own_words' has no attribute 'Nobody'"),

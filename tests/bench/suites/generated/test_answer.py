@@ -186,7 +186,8 @@ def options(draw: Any) -> dict[str, tuple[str, ...]]:
 def answers(draw: Any) -> Answer:
     kind = draw(st.sampled_from(["number", "date", "name", "list", "ranking", "table", "truth"]))
     digits = draw(st.integers(0, 4))
-    numbers = st.integers(-(10**12), 10**12).map(lambda n: n / 10**digits)
+    reach = 10 ** (12 if kind == "number" else 8)
+    numbers = st.integers(-reach, reach).map(lambda n: n / 10**digits)
     found = draw(options())
     keys = sorted(found)
     some = st.lists(st.sampled_from(keys), min_size=1, unique=True).map(tuple)
@@ -237,6 +238,11 @@ def test_steps_are_seen_in_what_tools_answered_however_they_print_them() -> None
     answer = PRICE.model_copy(update={"steps": (12.5, 30.0, 250_000.0, "2024-01-31")})
     assert answer.steps_seen(["12.5, 30, 250000", "2024-01-31"]) == 1
     assert answer.steps_seen(['{"close": 12.50, "lots": 2500, "day": "20240131"}']) == 0.75
-    assert answer.steps_seen(["112.5 12.55 300 1.30 25000"]) == 0
+    assert answer.steps_seen(["112.5 12.55 1.30 25001"]) == 0
     assert answer.steps_seen([]) == 0
     assert PRICE.steps_seen(["12.5"]) is None
+
+
+def test_a_step_is_not_seen_in_ten_times_its_value() -> None:
+    answer = PRICE.model_copy(update={"steps": (30.0,)})
+    assert answer.steps_seen(["300"]) == 0

@@ -1,5 +1,6 @@
 """Programs of generated tasks: what their operations mean, and that nothing else is evaluated."""
 
+import itertools
 import statistics
 from datetime import date, timedelta
 from pathlib import Path
@@ -10,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.suites.generated.program import (
-    OPERATIONS,
     Ambiguous,
     Leaf,
     ProgramError,
@@ -40,9 +40,7 @@ def value_of(program: str, a: Any = (), b: Any = ()) -> Any:
 
 
 def moves(values: list[float]) -> list[float]:
-    return [
-        (after - before) / before * 100 for before, after in zip(values, values[1:], strict=False)
-    ]
+    return [(after - before) / before * 100 for before, after in itertools.pairwise(values)]
 
 
 def worst_fall(values: list[float]) -> float:
@@ -70,7 +68,6 @@ def test_operations_on_a_series_are_their_plain_definitions(values: list[float])
         f"highest({A}) - lowest({A})": max(values) - min(values),
         f"mean({A})": statistics.fmean(values),
         f"median({A})": statistics.median(values),
-        f"total({A}) / count({A})": statistics.fmean(values),
         f"drawdown({A})": worst_fall(values),
         f"volatility({A})": statistics.stdev(moves(values)),
         f"best_move({A})": max(moves(values)),
@@ -84,7 +81,7 @@ def test_operations_on_a_series_are_their_plain_definitions(values: list[float])
 @given(PRICES)
 def test_days_are_counted_and_found_or_a_tie_is_told(values: list[float]) -> None:
     days = [day for day, _ in series(values)]
-    if any(x == y for x, y in zip(values, values[1:], strict=False)):
+    if any(x == y for x, y in itertools.pairwise(values)):
         with pytest.raises(Ambiguous):
             value_of(f"longest_rise({A})", values)
     else:
@@ -104,7 +101,7 @@ def test_days_are_counted_and_found_or_a_tie_is_told(values: list[float]) -> Non
         assert value_of(f"day_above({A}, {bound})", values) == above[0]
     except Ambiguous:
         near = min(abs(value - bound) for value in values)
-        assert near <= 1e-3 * bound or max(values) <= bound
+        assert near <= 1e-3 * bound or max(values) <= bound or values[0] > bound
 
 
 @given(PAIRS)
@@ -139,7 +136,6 @@ def test_a_ranking_is_sorted_and_everything_else_about_a_group_agrees(
     assert value_of(f"bottom({figures})") == ranking[-1]
     assert value_of(f"spread({figures})") == ranked[0] - ranked[-1]
     assert value_of(f"average({figures}) * {len(figures)}") == pytest.approx(sum(ranked))
-    assert value_of(f"sum_of({figures})") == sum(ranked)
     assert value_of(f"table({figures})") == figures
     bound = ranked[0] - 0.5
     assert value_of(f"above({figures}, {bound})") == [ranking[0]]
@@ -202,19 +198,9 @@ def test_a_template_becomes_a_program_of_leaves() -> None:
 
 
 MARK = "was-here"
-HOSTILE = [
+LOOSE = [
     f"__import__('os').mkdir({MARK!r})",
-    f"open({MARK!r}, 'w')",
     f"(lambda: open({MARK!r}, 'w'))()",
-    "().__class__.__mro__",
-    f"pct(open({MARK!r}, 'w'), 1)",
-    "lambda: 1",
-    "[s for s in (1, 2)]",
-    "{n: n for n in (1, 2)}",
-    "top({name: 1 for name, s in m})",
-    "(x := 1)",
-    "f'{1}'",
-    "2 ** 99999999",
     "'a'.upper()",
     "'a' < 'b'",
     "-'a'",
@@ -228,10 +214,22 @@ HOSTILE = [
     "{{}: 1}",
     "{**{'a': 1}}",
     "pct(2, 1, key=1)",
-    "pct(2)",
     "pick(1, 2)",
     "first('abc')",
-    "sum_of(1)",
+    "average(1)",
+]
+HOSTILE = [
+    f"open({MARK!r}, 'w')",
+    "().__class__.__mro__",
+    f"pct(open({MARK!r}, 'w'), 1)",
+    "lambda: 1",
+    "[s for s in (1, 2)]",
+    "{n: n for n in (1, 2)}",
+    "top({name: 1 for name, s in m})",
+    "(x := 1)",
+    "f'{1}'",
+    "2 ** 99999999",
+    "pct(2)",
     "name",
     "close(1)",
     "close('a', 'b', 'c', 'd')",
@@ -246,7 +244,7 @@ HOSTILE = [
 NESTED = ["(" * 20_000 + "1" + ")" * 20_000, "-" * 20_000 + "1", "+".join(["1"] * 20_000)]
 
 
-@pytest.mark.parametrize("program", HOSTILE)
+@pytest.mark.parametrize("program", [*HOSTILE, *LOOSE])
 def test_what_is_no_program_is_refused_and_nothing_of_it_runs(program: str) -> None:
     with pytest.raises(ProgramError):
         value_of(program, (1, 2, 3), (1, 2, 3))
