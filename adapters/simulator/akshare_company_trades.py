@@ -581,6 +581,12 @@ _TABLES: Final[Mapping[str, tuple[Made, str]]] = {
         "more_worth more more_rate more_free more_part -*2 change_1 change_5 change_10 -*3",
     ),
     "RPT_MUTUAL_HOLDSTOCKNDATE_STA": (_north, _STOCK_LINKS),
+    "RPT_MUTUAL_STOCK_HOLDRANKS": (
+        _north,
+        f"{HEAD} TRADE_DATE=day CHANGE_RATE=percent CLOSE_PRICE=close HOLD_SHARES=held "
+        "HOLD_MARKET_CAP=worth HOLD_SHARES_RATIO=part HOLD_MARKETCAP_CHG1=change_1 "
+        "HOLD_MARKETCAP_CHG5=change_5 HOLD_MARKETCAP_CHG10=change_10",
+    ),
     "RPT_MUTUAL_HOLD_DET": (
         _custody,
         f"{HEAD} HOLD_DATE=day ORG_NAME=bank HOLD_NUM=held HOLD_SHARES_RATIO=part "
