@@ -82,7 +82,7 @@ def make(number: int, out: Path, **how: Any) -> None:
     """
     from adapters.simulator.world.world import World
     from bench.progress import Progress
-    from bench.suites.generated.make import Maker, line
+    from bench.suites.generated.make import MakeError, Maker, line
     from manifests.common.files import output_file
 
     try:
@@ -94,7 +94,7 @@ def make(number: int, out: Path, **how: Any) -> None:
     )
     began = time.perf_counter()
     progress = Progress(lambda text: echo(f"finbench: {text}", err=True))
-    with failures(of=out), output_file(out, force=how["force"]) as file:
+    with failures(MakeError, of=out), output_file(out, force=how["force"]) as file:
         for place, task in enumerate(maker.tasks(number), 1):
             file.write(line(task))
             progress.at(place / number, f"{place:,} of {number:,} tasks")

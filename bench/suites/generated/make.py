@@ -39,7 +39,10 @@ DIFFICULTIES: Final = (1, 2, 3, 4, 5)
 UNKNOWABLE: Final = 0.04
 """The share of tasks whose facts do not exist."""
 
-_TRIES: Final = 400
+_TRIES: Final = 2_000
+_OF_TEMPLATE: Final = 200
+"""So often is a template drawn before another one takes its place."""
+
 _LONGEST: Final = 92
 """The most trading days of a range: an answer shows 100 rows."""
 
@@ -211,6 +214,10 @@ class _Draw:
         return LANGUAGES.index(self.language)
 
 
+class MakeError(Exception):
+    """A world gives no task; the text says where."""
+
+
 class Maker:
     """Makes the tasks of a world."""
 
@@ -227,7 +234,7 @@ class Maker:
         self._seed = seed
         self._difficulties = tuple(difficulties)
         self._languages = tuple(languages)
-        self._tools = sorted(tool.name for tool in Catalog.load() if not tool.unavailable)
+        self._tools = sorted(tool.name for tool in Catalog.load())
 
     def tasks(self, number: int) -> Iterator[dict[str, Any]]:
         """So many tasks, no two with the same question."""
@@ -246,10 +253,12 @@ class Maker:
         language = self._languages[place // len(self._difficulties) % len(self._languages)]
         levels = (difficulty, difficulty, difficulty, max(difficulty - 1, 1))
         level = rng.choice(levels)
-        template = rng.choice([one for one in templates() if one.level == level])
-        is_unknown = rng.random() < UNKNOWABLE and template.may_be_unknown
-        wanted = rng.random() < 0.5
-        for _ in range(_TRIES):
+        choice = [one for one in templates() if one.level == level]
+        template, wanted, is_unknown = choice[0], rng.random() < 0.5, False
+        for number in range(_TRIES):
+            if number % _OF_TEMPLATE == 0:
+                template = rng.choice(choice)
+                is_unknown = rng.random() < UNKNOWABLE and template.may_be_unknown
             draw = _Draw(rng, difficulty, language)
             try:
                 self._draw(template, draw, is_unknown=is_unknown)
@@ -258,7 +267,7 @@ class Maker:
                 continue
             if made is not None and (made["answer"].kind == "unknown") == is_unknown:
                 return self._written(template, draw, made)
-        raise RuntimeError(f"{template.name}: no draw has one answer")
+        raise MakeError(f"no draw for task {place} has one answer in this world")
 
     # --- drawing the slots -----------------------------------------------------------------------
 
@@ -285,15 +294,7 @@ class Maker:
             draw.words["later"] = _range_words(*later, draw)
         for slot, about in slots.items():
             if slot in ("a", "b", "c"):
-                if about.startswith("of_a "):
-                    fact, subject = about[5:], subjects()[draw.slots["a_name"]]
-                else:
-                    is_like = about in ("=a", main)
-                    fact, kind = (draw.fact, draw.kind) if is_like else self._fact_of(about, draw)
-                    subject = self._subject(draw, kind, "USD" if about == "dollar" else "")
-                draw.slots[slot] = self._leaf(draw, fact, subject, first, last)
-                draw.slots[f"{slot}_name"] = subject.key
-                self._word(draw, slot, fact, subject)
+                self._draw_series(draw, slot, "=a" if about == main else about, first, last)
             elif slot == "m":
                 group = self._group(draw)
                 draw.slots["m"] = {
@@ -302,8 +303,7 @@ class Maker:
                 names = [_name(s, draw) for s in group]
                 draw.words["m"] = _joined(names, draw.language)
             elif slot in ("a2", "m2"):
-                days = (first, last) if about == "same" else later
-                assert days is not None  # noqa: S101 - drawn above
+                days = (first, last) if about == "same" or later is None else later
                 of = draw.slots[slot[0]]
                 draw.slots[slot] = (
                     self._moved(of, *days)
@@ -321,6 +321,17 @@ class Maker:
             self._draw_days(draw, template)
         if "x" in slots:
             self._draw_bound(draw, slots["x"])
+
+    def _draw_series(self, draw: _Draw, slot: str, about: str, first: date, last: date) -> None:
+        """One series: of the same fact as `a`, of another fact of its subject, or of a class."""
+        if about.startswith("of_a "):
+            fact, subject = about[5:], subjects()[draw.slots["a_name"]]
+        else:
+            fact, kind = (draw.fact, draw.kind) if about == "=a" else self._fact_of(about, draw)
+            subject = self._subject(draw, kind, "USD" if about == "dollar" else "")
+        draw.slots[slot] = self._leaf(draw, fact, subject, first, last)
+        draw.slots[f"{slot}_name"] = subject.key
+        self._word(draw, slot, fact, subject)
 
     def _fact_of(self, about: str, draw: _Draw) -> tuple[str, str]:
         about = draw.rng.choice(_ANY) if about == "any" else about
@@ -353,9 +364,11 @@ class Maker:
 
     def _years(self, draw: _Draw, number: int) -> tuple[date, date]:
         """Years of which all companies have published their statements."""
-        last = draw.rng.randint(_FIRST_STATEMENTS + number - 1, self._world.now.year - 1)
-        if date(last + 1, 4, 30) > self._world.now:
-            raise Ambiguous("not all have published that year")
+        now = self._world.now
+        latest = now.year - 1 if now >= date(now.year, 5, 1) else now.year - 2
+        if latest < _FIRST_STATEMENTS + number - 1:
+            raise Ambiguous("too few years are published")
+        last = draw.rng.randint(_FIRST_STATEMENTS + number - 1, latest)
         return date(last - number + 1, 1, 1), date(last, 12, 31)
 
     def _subject(self, draw: _Draw, kind: str, code: str = "") -> Subject:
