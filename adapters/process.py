@@ -68,6 +68,8 @@ async def send_with_body(
     Raises `OSError` if the process has ended.
     """
     pipe, view = standard_input(process), memoryview(body)
+    if pipe.is_closing():  # a write would raise `RuntimeError`
+        raise BrokenPipeError("the process has ended")
     pipe.write(opening(head, len(body)))
     for at in range(0, len(body), _PIPE_BYTES):
         pipe.write(view[at : at + _PIPE_BYTES])

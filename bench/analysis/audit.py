@@ -87,14 +87,16 @@ class Audit:
 
     def _blind(self) -> list[dict[str, Any]]:
         """By the kind of answer that is asked for, the best of the blind agents. `at_least` is the
-        lower end of the 95 % interval of what it has above chance.
+        lower end of the 99.9 % interval of what it has above chance.
         """
         rows = []
         for kind, found in sorted(self.guessed.items()):
             number, chance = found.pop("tasks"), fmean(self.chances[kind])
-            constant = self.answers[kind].most_common(1)[0][1]
+            constant = (
+                self.answers[kind].most_common(1)[0][1] - 1
+            )  # without the one it is taken from
             named = {name: count / number for name, count in found.items()}
-            named["constant"] = constant / number if kind in _CONSTANT else 0.0
+            named["constant"] = constant / max(number - 1, 1) if kind in _CONSTANT else 0.0
             best = max(named, key=lambda name: named[name])
             right = named[best]
             row = {"asked": kind, "tasks": number, "chance": chance, "best": best, "right": right}
@@ -104,8 +106,10 @@ class Audit:
 
 
 def _lower(share: float, number: int) -> float:
-    """The lower end of the 95 % interval of a share (Wilson 1927)."""
-    z, n = 1.96, number
+    """The lower end of the 99.9 % interval of a share (Wilson 1927): some fifty agents and kinds
+    are compared.
+    """
+    z, n = 3.29, number
     middle = share + z * z / (2 * n)
     half: float = z * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
     return (middle - half) / (1 + z * z / n)

@@ -407,7 +407,7 @@ async def test_an_akshare_host_is_left_alone_too(catalog: Catalog, tmp_path: Pat
         "simulated_faults": {"rate_limited": 1.0},
     }
     async with Gateway.open(GatewaySettings(**settings), catalog=catalog) as gateway:
-        manifest = catalog.get("stock_zh_valuation_baidu")
+        manifest = catalog.get("stock_financial_abstract")
         assert manifest is not None
         attempts = []
         for _ in range(3):
