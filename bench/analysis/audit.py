@@ -28,6 +28,9 @@ MISTAKES: Final = 0.05
 """The share of facts and operations that go wrong for the mistaken solver."""
 
 LEAST_CORRELATION: Final = -0.9
+LEAST_TASKS: Final = 100
+"""The tasks of each difficulty without which its effect is not judged."""
+
 MOST_ABOVE_CHANCE: Final = 0.01
 AT_ONCE: Final = 64
 
@@ -69,6 +72,8 @@ class Audit:
         correlation = spearman([*map(int, levels)], [row["mistaken"] for row in levels.values()])
         above = max((row["at_least"] for row in blind), default=0.0)
         passes = not self.counts.total() and above <= MOST_ABOVE_CHANCE
+        if min((found["tasks"] for found in self.right.values()), default=0) < LEAST_TASKS:
+            correlation = None
         if correlation is not None:
             passes &= correlation <= LEAST_CORRELATION
         served, every = share_served()

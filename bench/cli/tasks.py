@@ -12,7 +12,7 @@ from gateway.cli.options import OutPath, echo_json, failures, force, print_table
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
-    from bench.task import Task
+    pass
 
 ANSWERS = "answers.snapshot"
 """The recorded answers in a folder of tasks."""
@@ -64,7 +64,7 @@ def tasks() -> None:
 @click.option("--seed", type=whole(), default=0, show_default=True)
 @click.option("--difficulty", type=Difficulties(), default="1..5", show_default=True)
 @click.option("--language", type=Languages(), default="zh,en", show_default=True)
-@click.option("--simulated-seed", type=int, default=0, show_default=True, help="Of the market.")
+@click.option("--simulated-seed", type=whole(), default=0, show_default=True, help="Of the market.")
 @click.option(
     "--simulated-now",
     type=click.DateTime(["%Y-%m-%d"]),
@@ -127,8 +127,7 @@ async def _audit(dataset: Path, folder: Path | None, as_json: bool) -> int:
 
     from bench.analysis import audit as auditing
     from bench.progress import Progress
-    from bench.suites.files import read_tasks
-    from bench.suites.generated.suite import TASKS, read_line, simulated, tasks_file
+    from bench.suites.generated.suite import TASKS, Generated, simulated, tasks_file
     from bench.suites.suite import SuiteError
     from cache import SnapshotError
     from gateway import Gateway, GatewaySettings
@@ -137,9 +136,7 @@ async def _audit(dataset: Path, folder: Path | None, as_json: bool) -> int:
     began = time.perf_counter()
     try:
         file = tasks_file(dataset)
-        found: list[Task] = await to_thread.run_sync(read_tasks, file, read_line)
-        if len({str(task.details["world"]) for task in found}) > 1:
-            raise SuiteError(f"{file}: the tasks are about several worlds; audit each by itself")
+        found = list(await to_thread.run_sync(Generated.read, "generated", dataset))
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
     how: dict[str, Any] = simulated(found[0])

@@ -42,7 +42,7 @@ class Traffic(Mergeable):
             kind = (UNKNOWN, *kind[1:])
         self._kinds[kind] += 1
         if record.lied is not None:
-            self._lies[record.lied] += 1
+            self._lies[str(record.lied)] += 1
         self._buckets[kind[0]][bucket] += 1
         self.latency_ms.count_in(bucket)
 

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from math import isfinite
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -34,7 +35,7 @@ class Answer(BaseModel):
     kind: Kind
     asked: Kind
     value: bool | float | str | tuple[str, ...] | dict[str, float] | None = None
-    tolerance: float = 0.0
+    tolerance: float = Field(0.0, ge=0, allow_inf_nan=False)
     unit: str = ""
     options: dict[str, tuple[str, ...]] = {}
     steps: tuple[float | str, ...] = ()
@@ -49,6 +50,9 @@ class Answer(BaseModel):
         }  # fmt: skip
         if not isinstance(self.value, kinds[self.kind]):
             raise ValueError(f"the value of a {self.kind} is {str(self.value)[:100]!r}")
+        figures = self.value.values() if isinstance(self.value, dict) else (self.value,)
+        if not all(isfinite(one) for one in figures if isinstance(one, float)):
+            raise ValueError("the value is no finite number")
         keys = {self.value} if self.kind == "name" else self.value
         if isinstance(keys, set | tuple | dict) and (unnamed := {*keys} - self.options.keys()):
             raise ValueError(f"there is no option {sorted(map(str, unnamed))[0]!r}")
@@ -80,6 +84,8 @@ class Answer(BaseModel):
         said = stated(text)
         if self.value is None or _UNKNOWN.search(said):
             return self.value is None and _UNKNOWN.fullmatch(said.strip(' .。"“”*')) is not None
+        if not isinstance(self.value, bool) and _HEDGED.search(said):
+            return False
         match self.value:
             case bool():
                 return _truth(said) == self.value
@@ -155,6 +161,12 @@ _UNKNOWN = re.compile(
     re.IGNORECASE,
 )
 _YES = re.compile(r"^\W*(?:yes|true|是的?|对)(?![a-z])", re.IGNORECASE)
+_HEDGED = re.compile(
+    r"\b(?:not|except|or|nor|either|neither|(?:more|less|other) than)\b|[或除]|不是[^\W\d]|要么",
+    re.IGNORECASE,
+)
+"""Words of a text that does not state one answer alone."""
+
 _BOTH = re.compile(r"\byes\b.*\bno\b|\bno\b.*\byes\b|是否|是\W+(?:不是|否)|否\W+是", re.I)
 _NO = re.compile(r"^\W*(?:no|false|否|不是?|没有|未)(?![a-z])", re.IGNORECASE)
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]

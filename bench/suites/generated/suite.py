@@ -14,12 +14,16 @@ from bench.suites.files import read_tasks
 from bench.suites.generated.answer import Answer
 from bench.suites.generated.facts import subjects, views
 from bench.suites.generated.program import leaves
-from bench.suites.suite import Measure, Metric, Suite, given
+from bench.suites.suite import Measure, Metric, Suite, SuiteError, given
 from bench.suites.traces import to_public
 from bench.task import LabelledCall, Task
 
 TASKS = "tasks.jsonl"
 """The file of tasks in a folder that also holds their snapshot."""
+
+
+MOST_CHARS, MOST_LEAVES = 20_000, 80
+"""The longest program that is read, and the most facts in it."""
 
 
 class _Strict(BaseModel):
@@ -63,6 +67,8 @@ def read_line(text: bytes, _number: int) -> Task:
         told = f"version {line.world.version} of the simulated world, this is {VERSION}"
         raise ValueError(f"world: the task is about {told}; make the tasks anew")
     known = subjects().keys(), views()
+    if len(line.program) > MOST_CHARS or len(leaves(line.program)) > MOST_LEAVES:
+        raise ValueError(f"program: it is over {MOST_CHARS} characters or {MOST_LEAVES} facts")
     for leaf in leaves(line.program):
         if leaf.subject not in known[0] or leaf.fact not in getattr(
             known[1].get(leaf.tool), "facts", ()
@@ -136,7 +142,11 @@ class Generated(Suite):
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
-        return read_tasks(tasks_file(given(name, dataset, "file of tasks")), read_line)
+        file = tasks_file(given(name, dataset, "file of tasks"))
+        tasks = read_tasks(file, read_line)
+        if len({str(task.details["world"]) for task in tasks}) > 1:
+            raise SuiteError(f"{file}: the tasks are about several worlds; keep each in a file")
+        return tasks
 
     @classmethod
     def offered(cls, task: Task) -> Sequence[str]:

@@ -239,3 +239,13 @@ def test_a_share_of_mistakes_that_is_none_is_refused(quick: list[Line]) -> None:
     refused = finbench("run", "generated", "--dataset", FILE, *options)
     assert refused.returncode == 2
     assert "mistakes is a share from 0 to 1, not 2" in refused.stderr
+
+
+def test_a_run_over_an_upstream_that_lies_counts_its_lies(quick: list[Line]) -> None:
+    write(quick)
+    lies = ("--upstream", "simulated", "--simulated-lies", "1")
+    done = finbench("run", "generated", "--dataset", FILE, "--agent", "solver", *lies, "--out", "l")
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(Path("l/metrics.json").read_text())
+    assert sum(metrics["traffic"]["lies"].values()) > 0
+    assert metrics["Accuracy"] < 1
