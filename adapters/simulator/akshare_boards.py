@@ -316,6 +316,8 @@ def _dealt(world: World, day: date | None) -> list[Row]:
     buybacks, and all.
     """
     days = bar_days(world, None, day, 1)
+    if day is not None and days != (day,):  # it was not traded on, or is to come
+        return []
     rows = list[Row]()
     for code, ones in (("01", _MAIN), ("02", []), ("03", _STAR), ("17", []), ("11", _MAIN + _STAR)):
         bars = [(one, world.bars(one.key, days[0], days[0])[-1]) for one in ones] if days else []
