@@ -48,6 +48,16 @@ async def start(module: str) -> Process:
         raise UpstreamFault("crashed", text, retryable=True) from None
 
 
+def has_ended(process: Process) -> bool:
+    """Whether a process has ended, also where the event loop does not know it yet."""
+    if process.returncode is not None:
+        return True
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
 def kill(process: Process) -> None:
     """Kill the process and all processes that it has started."""
     with suppress(ProcessLookupError):

@@ -19,7 +19,7 @@ from adapters.conventions import UpstreamErrorBody
 from adapters.fault import UpstreamFault
 from adapters.http import Reply
 from adapters.normalise import Answer
-from adapters.process import kill, receive, send_with_body, standard_input, start
+from adapters.process import has_ended, kill, receive, send_with_body, start
 
 READ_AT_ONCE = 2**15
 """Size in bytes below which a body is read at once: at most 5 ms, and 0.5 ms for most bodies."""
@@ -109,7 +109,7 @@ class Reader:
     async def _process(self) -> Process:
         while self._idle:
             process = self._idle.pop()
-            if process.returncode is None and not standard_input(process).is_closing():
+            if not has_ended(process):
                 return process
         return await start("adapters.reader_worker")
 
