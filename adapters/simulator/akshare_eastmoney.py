@@ -163,7 +163,7 @@ def _stock(query: Query, rng: Luck) -> Reply:
     market, _, code = query.get("secid", "0.000001").partition(".")
     one = rng.world.instrument(key_of(market, code))
     bar, rng = rng.world.latest(one.key, 1)[-1], rng.about("orders", code)
-    free, mean = round(one.shares * 0.8), (bar.open + bar.high + bar.low + bar.close) / 4
+    free, mean = round(one.shares * FREE), (bar.open + bar.high + bar.low + bar.close) / 4
     data: dict[str, object] = {"f57": code, "f58": one.name, "f84": one.shares, "f85": free}
     data |= {"f116": round(bar.close * one.shares, 2), "f117": round(bar.close * free, 2)}
     data |= {"f127": industry_of(rng.world, one)}

@@ -38,7 +38,7 @@ def quote(world: World, key: str) -> dict[str, object]:
         "f8": round(bar.volume * lot * 100 / (one.shares or 5e9), 2),
         "f9": known.earnings if known else "-", "f10": 1.0, "f11": 0.0, "f12": one.code,
         "f13": market, "f14": one.name, "f15": bar.high, "f16": bar.low, "f17": bar.open,
-        "f18": bar.before, "f20": round(worth), "f21": round(worth * 0.8), "f22": 0.0,
+        "f18": bar.before, "f20": round(worth), "f21": round(worth * companies.FREE), "f22": 0.0,
         "f23": known.book if known else "-", "f24": round((bar.close / then - 1) * 100, 2),
         "f25": round((bar.close / year - 1) * 100, 2), "f33": 0.0, "f45": income,
         "f62": 0.0, "f115": known.earnings if known else "-", "f128": "-", "f140": "-", "f136": "-",
@@ -58,7 +58,7 @@ def _board(world: World, one: Instrument) -> dict[str, object]:
     fell = sum(bar.close < bar.before for bar in bars.values())
     lead = LISTED[best]
     return {
-        "f20": round(worth), "f21": round(worth * 0.8), "f104": rose, "f105": fell,
+        "f20": round(worth), "f21": round(worth * companies.FREE), "f104": rose, "f105": fell,
         "f128": lead.name, "f140": lead.code, "f136": round(bars[best].change, 2), "f141": 1,
         "f8": round(sum(bar.volume for bar in bars.values()) * 1e4
                     / sum(LISTED[member].shares for member in bars), 2),
@@ -305,7 +305,7 @@ def _us_factors(query: Query, rng: Luck) -> Reply:
 def _shares(query: Query, rng: Luck) -> Reply:
     """The shares that are traded, in units of ten thousand, by day."""
     one = rng.world.instrument(sina_key(query.get("symbol", "sh600519")))
-    amount = f"{(one.shares or 10**9) * 0.8 / 1e4:.4f}"
+    amount = f"{(one.shares or 10**9) * companies.FREE / 1e4:.4f}"
     rows = [{"date": str(day), "amount": amount} for day in (rng.world.days("CN")[0],)]
     return jsonp(f"var KKE_ShareAmount_{one.key}=", rows)
 

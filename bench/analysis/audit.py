@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from statistics import fmean
+from statistics import correlation, fmean
 from typing import Any, Final
 
 from bench.agents.solver import Needed, guess, solved
@@ -69,20 +69,20 @@ class Audit:
             for level, found in sorted(self.right.items())
         }
         blind = self._blind()
-        correlation = spearman([*map(int, levels)], [row["mistaken"] for row in levels.values()])
+        by_level = [row["mistaken"] for row in levels.values()]
         above = max((row["at_least"] for row in blind), default=0.0)
         passes = not self.counts.total() and above <= MOST_ABOVE_CHANCE
-        if min((found["tasks"] for found in self.right.values()), default=0) < LEAST_TASKS:
-            correlation = None
-        if correlation is not None:
-            passes &= correlation <= LEAST_CORRELATION
+        is_enough = min((row["tasks"] for row in levels.values()), default=0) >= LEAST_TASKS
+        by_ranks = spearman([*map(int, levels)], by_level) if is_enough else None
+        if by_ranks is not None:
+            passes &= by_ranks <= LEAST_CORRELATION
         served, every = share_served()
         return {
             "tasks": self.tasks,
             "calls": self.calls,
             "passes": passes,
             "difficulty": levels,
-            "spearman": correlation,
+            "spearman": by_ranks,
             "blind": blind,
             "most_above_chance": MOST_ABOVE_CHANCE,
             "wrong": dict(self.counts),
@@ -97,9 +97,7 @@ class Audit:
         rows = []
         for kind, found in sorted(self.guessed.items()):
             number, chance = found.pop("tasks"), fmean(self.chances[kind])
-            constant = (
-                self.answers[kind].most_common(1)[0][1] - 1
-            )  # without the one it is taken from
+            constant = self.answers[kind].most_common(1)[0][1] - 1  # not the one it is taken from
             named = {name: count / number for name, count in found.items()}
             named["constant"] = constant / max(number - 1, 1) if kind in _CONSTANT else 0.0
             best = max(named, key=lambda name: named[name])
@@ -130,11 +128,7 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
     """
     if len(x) < 3 or len({*x}) < 2 or len({*y}) < 2:
         return None
-    a, b = (_ranks(values) for values in (x, y))
-    mean_a, mean_b = fmean(a), fmean(b)
-    both = sum((p - mean_a) * (q - mean_b) for p, q in zip(a, b, strict=True))
-    own = sum((p - mean_a) ** 2 for p in a) * sum((q - mean_b) ** 2 for q in b)
-    return float(round(both / own**0.5, 4))
+    return round(correlation(_ranks(x), _ranks(y)), 4)
 
 
 def _ranks(values: Sequence[float]) -> list[float]:

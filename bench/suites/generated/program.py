@@ -8,6 +8,7 @@ of tools. Nothing of Python but these forms is evaluated.
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import pairwise
@@ -154,12 +155,8 @@ class _Expansion(ast.NodeTransformer):
         made = []
         for key, value in self._slots[group.id].items():
             each = _Expansion(self._slots | {name: key, leaf: value})
-            made.append((each.visit(_copy(node.key)), each.visit(_copy(node.value))))
+            made.append((each.visit(deepcopy(node.key)), each.visit(deepcopy(node.value))))
         return ast.Dict(keys=[key for key, _ in made], values=[value for _, value in made])
-
-
-def _copy(node: ast.expr) -> ast.expr:
-    return ast.parse(ast.unparse(node), mode="eval").body
 
 
 def _node(value: Leaf | float | str) -> ast.expr:
