@@ -21,7 +21,14 @@ from adapters.simulator.shapes import (
     grouped,
     read_day,
 )
-from adapters.simulator.world.companies import listing_day, valuation, valuations
+from adapters.simulator.world.companies import (
+    FREE,
+    free_shares,
+    listing_day,
+    turnover,
+    valuation,
+    valuations,
+)
 from adapters.simulator.world.instruments import BOARDS, CHINA, INDUSTRIES, LISTED, Instrument
 from adapters.simulator.world.world import Bar, World
 
@@ -112,7 +119,7 @@ def _shenwan_report(query: Query, rng: Luck) -> Reply:
                 | {"closeindex": bar.close, "bargainamount": round(bar.volume / 1e6, 2)}
                 | {
                     "markup": round(bar.change, 2),
-                    "turnoverrate": round(bar.volume * 1e4 / shares, 2),
+                    "turnoverrate": round(bar.volume * 1e4 / shares / FREE, 2),
                 }
                 | {
                     "pe": ratio,
@@ -226,8 +233,8 @@ def _node(query: Query, rng: Luck) -> Reply:
             | {"open": f"{bar.open:.3f}", "high": f"{bar.high:.3f}", "low": f"{bar.low:.3f}"}
             | {"volume": bar.volume * 100, "amount": _amount(bar), "ticktime": "15:00:00"}
             | {"per": round(ratios[0], 3), "pb": round(ratios[1], 3), "mktcap": round(worth, 2)}
-            | {"nmc": round(worth * 0.8, 2)}
-            | {"turnoverratio": round(bar.volume * 1e4 / one.shares, 5)}
+            | {"nmc": round(worth * FREE, 2)}
+            | {"turnoverratio": round(turnover(one, bar.volume), 5)}
         )
     return as_json(rows)
 
@@ -334,8 +341,8 @@ def _dealt(world: World, day: date | None) -> list[Row]:
         rows.append(
             {"TOTAL_VALUE": f"{worth:.2f}", "TRADE_VOL": f"{volume:.4f}", "AVG_PE_RATE": ratio}
             | {"TOTAL_TO_RATE": f"{volume * 1e10 / shares:.4f}", "TRADE_AMT": f"{amount:.2f}"}
-            | {"PRODUCT_CODE": code, "NEGO_VALUE": f"{worth * 0.8:.2f}"}
-            | {"NEGO_TO_RATE": f"{volume * 1e10 / shares / 0.8:.4f}"}
+            | {"PRODUCT_CODE": code, "NEGO_VALUE": f"{worth * FREE:.2f}"}
+            | {"NEGO_TO_RATE": f"{volume * 1e10 / shares / FREE:.4f}"}
             | {"TRADE_DATE": f"{days[0]:%Y%m%d}" if days else "", "LIST_NUM": str(len(bars))}
             | {"TRADE_NUM": "-"}
         )
@@ -352,7 +359,7 @@ def _shenzhen(query: Query, rng: Luck) -> Reply:
     for one in _SHENZHEN:
         board = "创业板" if one.code.startswith("3") else "主板"
         row: list[str | float] = [board, one.code, one.name, str(listing_day(rng.world, one))]
-        rows.append([*row, f"{one.shares:,}", f"{round(one.shares * 0.8):,}", INDUSTRIES[one.code]])
+        rows.append([*row, f"{one.shares:,}", f"{free_shares(one):,}", INDUSTRIES[one.code]])
     return as_xlsx(rows)
 
 
@@ -424,7 +431,7 @@ def _xueqiu(query: Query, rng: Luck) -> Reply:
         "amplitude": round((bar.high - bar.low) / bar.before * 100, 2),
         "high52w": max(each.high for each in year), "low52w": min(each.low for each in year),
         "current_year_percent": round((bar.close / start - 1) * 100, 2),
-        "turnover_rate": round(bar.volume * lot * 100 / (one.shares or 5e9), 2),
+        "turnover_rate": round(turnover(one, bar.volume), 2),
         "total_shares": one.shares, "market_capital": round(bar.close * one.shares, 2),
         "pe_ttm": known and known.earnings, "pe_lyr": known and known.earnings_of_year,
         "pb": known and known.book, "time": round(at.timestamp() * 1000),

@@ -21,6 +21,7 @@ from adapters.simulator.world.companies import (
     Holder,
     Statement,
     events,
+    free_shares,
     growth,
     holder_number,
     holders,
@@ -90,7 +91,7 @@ def company(world: World, key: str) -> Facts:
     one = world.instrument(key)
     facts: Facts = {"key": key, "code": one.code, "name": one.name, "secucode": _secucode(key)}
     facts |= {"currency": CURRENCIES[one.exchange], "shares": issued(one), "kind": "058001001"}
-    facts |= {"free_shares": round(issued(one) * FREE), "org": f"10{one.code}", "none": None}
+    facts |= {"free_shares": free_shares(one), "org": f"10{one.code}", "none": None}
     facts["market"] = next((n for start, n in _MARKETS.items() if key.startswith(start)), None)
     return facts
 
@@ -490,10 +491,8 @@ def _calendar(query: Query, rng: Luck) -> Iterator[Facts]:
 def capital(query: Query, rng: Luck) -> Iterator[Facts]:
     """The shares of a company since it was listed."""
     for key in subjects(query) or keys_of(query):
-        facts = company(rng.world, key)
-        limited = issued(rng.world.instrument(key)) - round(
-            issued(rng.world.instrument(key)) * FREE
-        )
+        facts, one = company(rng.world, key), rng.world.instrument(key)
+        limited = issued(one) - free_shares(one)
         yield facts | {
             "day": at_midnight(profile(rng.world, key).listed),
             "limited": limited,

@@ -34,9 +34,10 @@ from adapters.simulator.world.companies import (
     issued,
     listed_of,
     listing_day,
+    turnover,
     valuations,
 )
-from adapters.simulator.world.instruments import Instrument, lot_of
+from adapters.simulator.world.instruments import Instrument
 from adapters.simulator.world.world import Bar, World
 
 # --- push2 family of Eastmoney -------------------------------------------------------------------
@@ -79,13 +80,12 @@ def _kline(query: Query, rng: Luck) -> Reply:
 
 
 def _lines(world: World, one: Instrument, bars: Sequence[Bar], *, has_more: bool) -> list[str]:
-    digits, lot = one.digits, lot_of(one)
-    free, paid = one.shares / 100 or 5e7, world.paid(one.key, bars)
+    digits, paid = one.digits, world.paid(one.key, bars)
     lines = [
         f"{_when(bar.day)},{bar.open:.{digits}f},{bar.close:.{digits}f},{bar.high:.{digits}f},"
         f"{bar.low:.{digits}f},{bar.volume},{amount:.2f},"
         f"{(bar.high - bar.low) / bar.before * 100:.2f},{bar.change:.2f},"
-        f"{bar.close - bar.before:.{digits}f},{bar.volume * lot / free:.2f}"
+        f"{bar.close - bar.before:.{digits}f},{turnover(one, bar.volume):.2f}"
         for bar, amount in zip(bars, paid, strict=True)
     ]
     if has_more:  # what is held of a future, and how much more than the day before
@@ -218,7 +218,7 @@ def _limit_up(query: Query, rng: Luck) -> Reply:
             {"c": one.code, "m": int(key[:2] == "sh"), "n": one.name, "p": round(bar.close * 1000)}
             | {"zdp": round(bar.change, 4), "amount": amount, "ltsz": round(bar.close * free, 2)}
             | {"tshare": round(bar.close * one.shares, 2)}
-            | {"hs": round(bar.volume * 1e4 / free, 4), "lbc": 1}
+            | {"hs": round(turnover(one, bar.volume), 4), "lbc": 1}
             | {"fbt": 93000 + luck.randint(0, 59), "lbt": 145000 + luck.randint(0, 59)}
             | {"fund": round(amount * luck.uniform(0.02, 0.2)), "zbc": luck.randint(0, 3)}
             | {"hybk": industry_of(world, one), "zttj": {"days": 1, "ct": 1}}

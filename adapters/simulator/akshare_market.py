@@ -18,7 +18,7 @@ from adapters.simulator.shapes import (
     key_of,
     read_day,
 )
-from adapters.simulator.world.companies import index_earnings
+from adapters.simulator.world.companies import index_earnings, turnover
 from adapters.simulator.world.world import Bar
 
 # --- exchanges and index compilers ---------------------------------------------------------------
@@ -158,11 +158,11 @@ def _tencent(query: Query, rng: Luck) -> Reply:
     key, _, first, last, most, adjust = [*query.get("param", "").split(","), *[""] * 6][:6]
     bars = rng.world.bars(key, read_day(first), read_day(last), adjust=adjust) if key else []
     lots = 100 if key.startswith(_IN_SHARES) else 1
-    free = rng.world.instrument(key).shares / 100 or 5e7
+    one = rng.world.instrument(key)
     rows = [
         [
             *(str(bar.day), f"{bar.open}", f"{bar.close}", f"{bar.high}", f"{bar.low}"),
-            *(f"{bar.volume * lots}", {}, f"{bar.volume * 1e4 / free:.2f}"),
+            *(f"{bar.volume * lots}", {}, f"{turnover(one, bar.volume):.2f}"),
             *(f"{bar.volume * (bar.open + bar.close) / 200:.2f}", ""),
         ]
         for bar in bars[-int(most or 640) :]

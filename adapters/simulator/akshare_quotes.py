@@ -24,7 +24,6 @@ def quote(world: World, key: str) -> dict[str, object]:
     one, bar = world.instrument(key), world.latest(key, 1)[-1]
     known = companies.valuation(world, key)
     income = companies.statements(world, key)[-1].total["net_profit"] if known else "-"
-    lot = 100 if one.exchange == "CN" else 1
     year = world.close(key, date(world.now.year - 1, 12, 31))
     days = world.history(key).days
     then = world.close(key, days[max(len(days) - 61, 0)])
@@ -35,7 +34,7 @@ def quote(world: World, key: str) -> dict[str, object]:
         "f4": round(bar.close - bar.before, one.digits), "f5": bar.volume,
         "f6": round(world.paid(key, [bar])[0], 2),
         "f7": round((bar.high - bar.low) / bar.before * 100, 2),
-        "f8": round(bar.volume * lot * 100 / (one.shares or 5e9), 2),
+        "f8": round(companies.turnover(one, bar.volume), 2),
         "f9": known.earnings if known else "-", "f10": 1.0, "f11": 0.0, "f12": one.code,
         "f13": market, "f14": one.name, "f15": bar.high, "f16": bar.low, "f17": bar.open,
         "f18": bar.before, "f20": round(worth), "f21": round(worth * companies.FREE), "f22": 0.0,
@@ -61,7 +60,7 @@ def _board(world: World, one: Instrument) -> dict[str, object]:
         "f20": round(worth), "f21": round(worth * companies.FREE), "f104": rose, "f105": fell,
         "f128": lead.name, "f140": lead.code, "f136": round(bars[best].change, 2), "f141": 1,
         "f8": round(sum(bar.volume for bar in bars.values()) * 1e4
-                    / sum(LISTED[member].shares for member in bars), 2),
+                    / sum(LISTED[member].shares for member in bars) / companies.FREE, 2),
     }  # fmt: skip
 
 

@@ -431,6 +431,9 @@ def _sources(world: World) -> Found:
         told = orjson.loads(_TENCENT(asked, Luck("", world)).body.partition(b"=")[2])["data"]
         for line, other in zip(lines[::-1], told[one.key]["day"][::-1], strict=False):
             yield _one([*map(float, line[1:5])] == [*map(float, other[1:5])], f"{line} {other}")
+            shares = float(line[5]) * 100 / companies.free_shares(one) * 100
+            is_so = line[10] == other[7] and abs(float(line[10]) - shares) < 0.006
+            yield _one(is_so, f"turnover {line} {other}")
         query = {"symbol": one.key, "scale": "30", "datalen": "8"}
         text = _SINA_MINUTES(query, Luck("", world)).body.partition(b"=(")[2]
         spans = [float(row["close"]) for row in orjson.loads(text.removesuffix(b");"))]

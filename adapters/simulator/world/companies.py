@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.simulator.world.calendar import FIRST, between
-from adapters.simulator.world.instruments import CHINA, INDUSTRIES, Instrument
+from adapters.simulator.world.instruments import CHINA, INDUSTRIES, Instrument, lot_of
 from adapters.simulator.world.world import LAST, Floats, World
 
 FIRST_YEAR: Final = 2010
@@ -216,6 +216,16 @@ class Event(NamedTuple):
 def issued(one: Instrument) -> int:
     """The shares of a company."""
     return one.shares or 1_000_000_000
+
+
+def free_shares(one: Instrument) -> int:
+    """The shares of a company that are traded freely."""
+    return round(issued(one) * FREE)
+
+
+def turnover(one: Instrument, volume: float) -> float:
+    """Percent of the free shares that a volume is; 0 for what has no shares, as a future."""
+    return volume * lot_of(one) * 100 / (one.shares * FREE) if one.shares else 0.0
 
 
 def industry_of(world: World, one: Instrument) -> str:

@@ -180,7 +180,7 @@ async def test_a_host_that_hangs_is_left_after_three_calls(
     catalog: Catalog, tmp_path: Path
 ) -> None:
     async with round_of(
-        catalog, tmp_path, ALPHA, each=9, attempt_timeout_s=0.1, deadline_s=0.3
+        catalog, tmp_path, ALPHA, each=9, attempt_timeout_s=1.0, deadline_s=3.0
     ) as one:
         one.simulated.play(ALPHA, Fault.HANG, Fault.HANG, None, *[Fault.HANG] * 6)
         await one.probing.run()
