@@ -96,9 +96,9 @@ _HONG_KONG: Final = """
 """
 _STATES: Final = """
 AAPL Apple 185 155;MSFT Microsoft 371 74;GOOGL Alphabet 138 125;AMZN Amazon 150 103
-NVDA NVIDIA 48 247;META Meta-Platforms 346 25.7;TSLA Tesla 248 31.8;JPM JPMorgan-Chase 172 28.9
-V Visa 259 20.3;KO Coca-Cola 59.8 43;JNJ Johnson-&-Johnson 159.7 24;WMT Walmart 53 80
-IBM IBM 161 9.1;PG Procter-&-Gamble 147.7 23.5;XOM Exxon-Mobil 102 40;NFLX Netflix 468 4.4
+NVDA NVIDIA 48 247;META Meta_Platforms 346 25.7;TSLA Tesla 248 31.8;JPM JPMorgan_Chase 172 28.9
+V Visa 259 20.3;KO Coca-Cola 59.8 43;JNJ Johnson_&_Johnson 159.7 24;WMT Walmart 53 80
+IBM IBM 161 9.1;PG Procter_&_Gamble 147.7 23.5;XOM Exxon_Mobil 102 40;NFLX Netflix 468 4.4
 AMD AMD 138 16.2;INTC Intel 47.8 42.3;DIS Disney 90.8 18.3;BA Boeing 251 6.1
 """
 _COINS: Final = (
@@ -126,8 +126,8 @@ _FUNDS: Final = """
 sh510050 上证50ETF 2.35 sh000016;sh510300 沪深300ETF 3.45 sh000300;sz159919 沪深300ETF 3.49 sh000300
 sh510500 中证500ETF 5.46 sh000905;sh588000 科创50ETF 0.85 sh000688;sz159915 创业板ETF 1.82 sz399006
 sz159901 深证100ETF 2.52 sz399001;sh510210 上证指数ETF 0.71 sh000001;hk02800 盈富基金 17.1 hkHSI
-us:SPY SPDR-S&P-500-ETF 475 us:SPX;us:VOO Vanguard-S&P-500-ETF 437 us:SPX
-us:QQQ Invesco-QQQ-Trust 409 us:AAPL,us:MSFT,us:NVDA,us:AMZN,us:GOOGL,us:META,us:TSLA,us:NFLX,us:AMD
+us:SPY SPDR_S&P_500_ETF 475 us:SPX;us:VOO Vanguard_S&P_500_ETF 437 us:SPX
+us:QQQ Invesco_QQQ_Trust 409 us:AAPL,us:MSFT,us:NVDA,us:AMZN,us:GOOGL,us:META,us:TSLA,us:NFLX,us:AMD
 """
 """Funds: key, name, price, and the index whose members they hold, or these."""
 
@@ -194,7 +194,7 @@ def _listed() -> dict[str, Instrument]:
         found[key] = Instrument(key, code, name, "share", "HK", float(price), shares=number)
     for code, name, price, shares in _rows(_STATES):
         key, number = f"us:{code}", round(float(shares) * 1e8)
-        words = name.replace("-", " ")
+        words = name.replace("_", " ")
         found[key] = Instrument(key, code, words, "share", "US", float(price), 0.014, shares=number)
     for key, (name, level, starts) in _INDICES.items():
         of_index = tuple(
@@ -218,7 +218,7 @@ def _listed() -> dict[str, Instrument]:
         held = found[index].members if index in found else tuple(index.split(","))
         code, where = key.removeprefix("us:").removeprefix("hk"), found[held[0]].exchange
         found[key] = Instrument(
-            key, code[2:] if where == "CN" else code, name.replace("-", " "), "fund", where,
+            key, code[2:] if where == "CN" else code, name.replace("_", " "), "fund", where,
             float(price), digits=3 if where == "CN" else 2, members=held,
         )  # fmt: skip
     for code, price, volatility in _rows(_COINS):

@@ -130,8 +130,9 @@ _ETFS: Final = """
 """
 _FUNDS: Final = "000001 110022 161725 005827 003095 260108 163406 040025"
 _FUTURES: Final = """
-RB 螺纹钢 rebar;CU 沪铜 copper;AL 沪铝 aluminium;ZN 沪锌 zinc;I 铁矿石 iron ore;M 豆粕 soybean meal
-Y 豆油 soybean oil;P 棕榈油 palm oil;C 玉米 corn;TA PTA PTA;MA 甲醇 methanol;A 豆一 soybean
+RB 螺纹钢 Shanghai rebar;CU 沪铜 Shanghai copper;AL 沪铝 Shanghai aluminium;ZN 沪锌 Shanghai zinc
+I 铁矿石 Dalian iron ore;M 豆粕 Dalian soybean meal;Y 豆油 Dalian soybean oil;C 玉米 Dalian corn
+P 棕榈油 Dalian palm oil;TA PTA Zhengzhou PTA;MA 甲醇 Zhengzhou methanol;A 豆一 Dalian soybean
 """
 _MONEY: Final = """
 USD 美元 US dollar;EUR 欧元 euro;GBP 英镑 British pound;HKD 港币 Hong Kong dollar

@@ -68,6 +68,8 @@ class Template:
     @property
     def may_be_unknown(self) -> bool:
         """Whether its range may be one from which there are no facts."""
+        if self.unit in ("days", "count") or self.kind == "list":
+            return False  # nothing found is an answer: no day, none of them
         return not self.years and not {"quote", "pair", "rate"} & {*self.slots.values()}
 
     @property
@@ -131,11 +133,11 @@ _PHRASES: Final[Mapping[str, tuple[str, str]]] = {
     "open index": ("{name}的开盘点位", "the opening level of {name}"),
     "high": ("{name}的盘中最高价", "the daily high of {name}"),
     "low": ("{name}的盘中最低价", "the daily low of {name}"),
-    "volume": ("{name}的成交量（股）", "the trading volume of {name} (in shares)"),
-    "volume etf": ("{name}的成交量（份）", "the trading volume of {name} (in units)"),
+    "volume": ("{name}的成交量（股）", "the trading volume, in shares, of {name}"),
+    "volume etf": ("{name}的成交量（份）", "the trading volume, in units, of {name}"),
     "value": ("{name}的单位净值", "the net asset value per unit of {name}"),
     "parity": (
-        "{name}兑人民币中间价（每100外币合人民币元）",
+        "{name}兑人民币中间价（人民币元/100外币）",
         "the central parity rate of {name} against the yuan (yuan per 100 units)",
     ),
     "bond_yield": ("{name}收益率（%）", "the yield on {name} (in percent)"),
@@ -160,7 +162,7 @@ _WHAT: Final[Mapping[str, tuple[str, str]]] = {
     "eps": ("基本每股收益", "basic earnings per share"),
     "value": ("单位净值", "net asset value per unit"),
     "parity": (
-        "兑人民币中间价（每100外币合人民币元）",
+        "兑人民币中间价（人民币元/100外币）",
         "central parity rate against the yuan (yuan per 100 units)",
     ),
 }
@@ -631,26 +633,41 @@ def _of_kind(kind: str) -> tuple[Subject, ...]:
     return tuple(one for one in subjects().values() if one.kind == kind)
 
 
+_LISTING: Final[Mapping[str, tuple[str, str]]] = {
+    "share": ("{name}（A股）", "{name} (A shares)"),
+    "hong_kong": ("{name}（港股）", "{name} (Hong Kong)"),
+}
+"""How a company is named without a code: many are listed on both exchanges."""
+
+
 def _aliases(subject: Subject) -> tuple[str, ...]:
     """The texts by which a subject may be named."""
     plain = subject.names["en"].removeprefix("the ")
     own = subject.names["zh"]
-    found = (own, plain, subject.code, *subject.aliases, subject.key.replace(":", ""))
+    names = zip(_LISTING.get(subject.kind, ()), (own, plain), strict=False)
+    listed = (form.format(name=name) for form, name in names)
+    found = (own, plain, subject.code, *subject.aliases, subject.key.replace(":", ""), *listed)
     return tuple(dict.fromkeys(found))
 
 
 def _name(subject: Subject, draw: _Draw) -> str:
-    """A subject as a question names it: with its code, or from difficulty 3 on by one of both."""
+    """A subject as a question names it: with its code, or from difficulty 3 on by one of both. Two
+    funds of one index have one name, so a fund always has its code.
+    """
     name, code = subject.names[draw.language], subject.code
-    if subject.kind not in ("share", "hong_kong", "states", "index", "etf"):
+    if subject.kind not in ("share", "hong_kong", "states", "index", "etf") or name == code:
         return name
     if subject.kind == "index" and draw.difficulty < 4:
-        code = ""
-    if draw.difficulty < 3:
-        both = f"{name}（{code}）" if draw.language == "zh" else f"{name} ({code})"
-        return both if code else name
+        return name
+    if draw.difficulty < 3 or subject.kind == "etf":
+        return f"{name}（{code}）" if draw.language == "zh" else f"{name} ({code})"
     is_alone = sum(one.code == code for one in subjects().values()) == 1
-    return code if draw.rng.random() > 0.7 and code and is_alone else name
+    if draw.rng.random() <= 0.7 or not is_alone:
+        forms = _LISTING.get(subject.kind)
+        return forms[draw.place].format(name=name) if forms else name
+    if subject.kind == "index":  # whose code may also be a share's
+        return f"指数{code}" if draw.language == "zh" else f"index {code}"
+    return code
 
 
 def _joined(names: Sequence[str], language: str) -> str:
