@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from adapters.simulator.lies import Lies
     from adapters.simulator.shapes import Simulation
     from manifests import Catalog, Source
+    from manifests.symbols import SymbolTable
 
 
 class ProviderError(Exception):
@@ -63,12 +64,13 @@ class Parts:
 
     `keys` is None where no upstream is asked. `simulated_url` is the origin of the simulated
     upstream, if that takes the place of the real ones, and `lies` are what it tells. `elsewhere`
-    leads to the sessions of other gateways.
+    leads to the sessions of other gateways. `symbols` are the instruments that are known by name.
     """
 
     settings: Settings
     catalog: Catalog
     credentials: Mapping[str, str]
+    symbols: SymbolTable
     keys: Keys | None = None
     simulated_url: str | None = None
     lies: Lies | None = None

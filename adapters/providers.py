@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 from adapters.akshare.provider import AKSHARE
 from adapters.market.provider import MARKET
+from adapters.own.provider import OWN
 from adapters.provider import Provider
 from adapters.rapidapi.provider import RAPIDAPI
 from manifests import Catalog, Source
 
-PROVIDERS: Mapping[Source, Provider] = {p.source: p for p in (RAPIDAPI, AKSHARE, MARKET)}
+PROVIDERS: Mapping[Source, Provider] = {p.source: p for p in (RAPIDAPI, AKSHARE, MARKET, OWN)}
 
 
 def keyed_hosts(catalog: Catalog) -> set[str]:

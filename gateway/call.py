@@ -20,6 +20,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
+import orjson
+
 from cache import Clock, Entry, Kept
 from gateway.compress.budget import budget_of, load
 from gateway.compress.extractor import Extractor
@@ -27,14 +29,17 @@ from gateway.compress.shortener import Shortener
 from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
+from gateway.listings import listed
 from gateway.pipeline.answers import Answers
 from gateway.pipeline.bind import Binder, BoundCall, InvalidCall, masked, printable
+from gateway.pipeline.names import bind_names, names_instrument
 from gateway.pipeline.opening import open_answers
 from gateway.result import Result
 from gateway.settings import GatewaySettings
 from gateway.tables import rows
 from gateway.trace import AGAIN_S, CallRecord, Trace, TraceError
 from manifests import Catalog, Manifest
+from manifests.symbols import SymbolTable
 
 log = logging.getLogger("finport")
 
@@ -64,9 +69,11 @@ class Gateway:
         answers: Answers,
         trace: Trace | None,
         observers: Sequence[Observer] = (),
+        symbols: SymbolTable | None = None,
     ) -> None:
         self.settings = settings
         self.catalog = catalog
+        self.symbols = symbols or SymbolTable()
         self.answers = answers
         self.outcomes: Counter[str] = Counter()
         self._memory = answers.memory
@@ -102,10 +109,14 @@ class Gateway:
         if settings.market is not None:
             catalog = catalog.with_market()
         async with AsyncExitStack() as parts:
+            kept = settings.cache_dir / f"symbols-{settings.upstream}.tsv"
+            asks = settings.mode == "live"
+            symbols = SymbolTable(kept, (lambda: listed(gateway)) if asks else None)
             answers = await parts.enter_async_context(
-                open_answers(settings, catalog, clock or Clock())
+                open_answers(settings, catalog, clock or Clock(), symbols)
             )
-            gateway = cls(settings, catalog, answers, trace, observers)
+            gateway = cls(settings, catalog, answers, trace, observers, symbols)
+            parts.push_async_callback(symbols.aclose)
             if answers.store is not None:
                 answers.store.counts = gateway.outcomes
             if settings.max_tokens is not None:
@@ -149,7 +160,10 @@ class Gateway:
         result = Result(tool, f"{self._call_prefix}{next(self._call_numbers):x}")
         bound, given = None, None
         try:
-            bound = self._binder.bind(tool, arguments)
+            try:
+                bound = self._binder.bind(tool, arguments)
+            except InvalidCall as refused:
+                bound = await self._bind_names(tool, arguments, refused)
             if bound.plan.transactional or context.grant is not None:
                 self._check_grant(bound, context)
             now = self._passed()
@@ -244,6 +258,18 @@ class Gateway:
             return entry
         return await rows.read(handle, entry, offset, limit, columns, where)
 
+    async def _bind_names(
+        self, tool: str, arguments: Mapping[str, Any] | bytes, refused: InvalidCall
+    ) -> BoundCall:
+        """Bind a refused call anew if it names an instrument in place of its code. Raises
+        `InvalidCall`.
+        """
+        if not names_instrument(refused.error, self.catalog.get(tool)):
+            raise refused
+        symbols = await self.symbols.read()
+        given = orjson.loads(arguments) if isinstance(arguments, bytes) else arguments
+        return bind_names(self._binder, self.catalog, symbols, tool, given, refused)
+
     def _check_grant(self, bound: BoundCall, context: CallContext) -> None:
         refusal = self.refusal(bound.plan.manifest, context.grant)
         if refusal is not None:
@@ -303,7 +329,7 @@ class Gateway:
         result.digest, result.lied = entry.digest, entry.lied
         if view.truncated:
             result.handle = self._handle(bound, kept)
-        result.aliases = bound.aliases
+        result.aliases, result.resolved = bound.aliases, bound.resolved
         result.age_s = max(int((now - kept.since) * 1e3), 0) / 1e3
         result.fresh_s = kept.fresh_until - kept.since
 

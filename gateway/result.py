@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-ProvenanceSource = Literal["live", "cached", "stale", "replayed", "simulated", "recorded"]
+ProvenanceSource = Literal[
+    "live", "cached", "stale", "replayed", "simulated", "recorded", "finport"
+]
 
 
 @dataclass(slots=True)
@@ -26,15 +28,16 @@ class Result:
 
     `source` says where the answer (or the upstream's error) came from this time. `upstream`
     (`live`, `simulated`, `simulated_invented` for a simulated answer that was made from its columns
-    alone, or `recorded` for the market's tools) says where it was made, and `snapshot` which
-    snapshot held it, if any. `lied` says what a simulated upstream made wrong in it on purpose; no
-    envelope has it, as readers are to notice. `digest` is a hash of the whole answer, `age_s` its
-    age in seconds and `fresh_s` the age at which it ceases to be fresh. `attempts` is how often the
-    upstream was asked this time, and `elapsed_ms` is how long the call took. `data` is the JSON of
-    the answer, cut to the caller's rows. `offset` is the number of rows before them in the whole
-    table. `shown` describes the rows in words if some are left out. The whole answer stays
-    available by `handle`. `aliases` pairs names that the caller used with the parameters they stand
-    for.
+    alone, `recorded` for the market's tools, or `finport` for our own) says where it was made, and
+    `snapshot` which snapshot held it, if any. `lied` says what a simulated upstream made wrong in
+    it on purpose; no envelope has it, as readers are to notice. `digest` is a hash of the whole
+    answer, `age_s` its age in seconds and `fresh_s` the age at which it ceases to be fresh.
+    `attempts` is how often the upstream was asked this time, and `elapsed_ms` is how long the call
+    took. `data` is the JSON of the answer, cut to the caller's rows. `offset` is the number of rows
+    before them in the whole table. `shown` describes the rows in words if some are left out. The
+    whole answer stays available by `handle`. `aliases` pairs names that the caller used with the
+    parameters they stand
+    for, and `resolved` parameters with words on the instrument that the caller named.
     """
 
     tool: str
@@ -54,6 +57,7 @@ class Result:
     age_s: float = 0.0
     fresh_s: float = 0.0
     aliases: Mapping[str, str] | None = None
+    resolved: Mapping[str, str] | None = None
 
     @property
     def ok(self) -> bool:
@@ -187,6 +191,8 @@ class Result:
         """The part of the envelope after the answer; provenance is plain ASCII."""
         snapshot = "null" if self.snapshot is None else f'"{self.snapshot}"'
         aliases = b',"aliases":' + orjson.dumps(self.aliases) if self.aliases else b""
+        if self.resolved:
+            aliases += b',"resolved":' + orjson.dumps(self.resolved)
         return b'"handle":%b%b,"provenance":%b' % (
             b"null" if self.handle is None else b'"%b"' % self.handle.encode(),
             aliases,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parent / "data"
 _MARKET = Path(__file__).parent / "market.json"
+_OWN = Path(__file__).parent / "own.json"
 
 MAX_QUERY = 2_000
 """Only this many characters of a query are read."""
@@ -88,7 +89,8 @@ class Catalog:
         return iter(self._by_name.values())
 
     def get(self, name: str) -> Manifest | None:
-        return self._by_name.get(name)
+        """The tool of that name, also one of Finport's own, which are not counted or listed."""
+        return self._by_name.get(name) or own_tools().get(name)
 
     def nearest(self, name: str, limit: int = MOST) -> list[str]:
         """Tool names that are near `name`, the most similar first; empty if there are none."""
@@ -114,16 +116,23 @@ class Catalog:
 
     @cached_property
     def search(self) -> "Search":
-        """The embedded search. Building its index on first use takes 250 ms; a query under 1 ms."""
+        """The embedded search. Building its index on first use takes a second."""
+        from manifests.dense import embedded_encoder
         from manifests.search import Search, akshare_documents
 
-        return Search(self, akshare_documents())
+        return Search(self, akshare_documents(), encoder=embedded_encoder())
 
     @cached_property
     def revision(self) -> str:
         """A hash over the revisions of all tools, independent of their order."""
         lines = sorted(f"{m.name} {m.revision}" for m in self)
         return blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
+
+
+@cache
+def own_tools() -> Mapping[str, Manifest]:
+    """Finport's own tools by name, which every gateway has beside its catalogue."""
+    return {manifest.name: manifest for manifest in read(_OWN)}
 
 
 @cache

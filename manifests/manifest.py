@@ -14,7 +14,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Scalar = str | int | float | bool
-Source = Literal["rapidapi", "akshare", "market"]
+Source = Literal["rapidapi", "akshare", "market", "finport"]
 Timeliness = Literal["realtime", "daily", "weekly", "monthly", "as_filed", "periodic", "static"]
 Intent = Literal["informational", "advisory", "transactional"]
 Domain = Literal[
@@ -133,6 +133,17 @@ class MarketBinding(_Model):
         return ("market",)
 
 
+class OwnBinding(_Model):
+    """What one of Finport's own tools does."""
+
+    source: Literal["finport"] = "finport"
+    operation: Literal["resolve_symbol"]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return ("finport",)
+
+
 class FreshnessOverride(_Model):
     """Freshness of a tool whose answers age differently from its class (`cache/freshness.py`).
 
@@ -187,7 +198,8 @@ class Manifest(_Model):
     columns: tuple[Column, ...] = ()
     observed: Observed | None = None
     binding: Annotated[
-        RapidApiBinding | AkShareBinding | MarketBinding, Field(discriminator="source")
+        RapidApiBinding | AkShareBinding | MarketBinding | OwnBinding,
+        Field(discriminator="source"),
     ]
     freshness: FreshnessOverride | None = None
     limits: PlanLimits | None = None
@@ -200,14 +212,16 @@ class Manifest(_Model):
     @property
     def is_for_one(self) -> bool:
         """Whether each call is executed for its caller alone, and its answer is never cached,
-        shared or recorded in a snapshot: it may have side effects, or belongs to a session.
+        shared or recorded in a snapshot: it may have side effects, or the gateway itself answers.
         """
-        return self.intent_type == "transactional" or self.has_session
+        return self.intent_type == "transactional" or self.is_local
 
     @property
-    def has_session(self) -> bool:
-        """Whether its calls belong to a session, which has no upstream host and no limits."""
-        return self.binding.source == "market"
+    def is_local(self) -> bool:
+        """Whether the gateway itself answers, from a session of a recorded market or from a table:
+        there is no upstream host, and there are no limits.
+        """
+        return self.binding.source in ("market", "finport")
 
     @property
     def upstream(self) -> str:

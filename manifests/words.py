@@ -35,18 +35,23 @@ class Glossary:
     """Concepts by their spellings. At each place of a text the longest spelling counts."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        """Each line has English spellings, Chinese spellings, and the concepts it is read from.
+        """Each line has English spellings, Chinese spellings, the concepts it is read from, and the
+        facets that it names.
 
-        Tabs separate these three, and bars separate the entries of each. The name of a concept is
-        its first spelling. Raises `ValueError` for a concept that has no line.
+        Tabs separate these four, and bars separate the entries of each; facets of several kinds
+        (`asks:history|quote,country:cn`) are separated by commas. The name of a concept is its
+        first spelling. Raises `ValueError` for a concept that has no line.
         """
         self._concepts: dict[Unit, list[str]] = {}
         self._read_from: dict[str, tuple[str, ...]] = {}
+        self._facets: dict[str, tuple[tuple[str, str], ...]] = {}
         for line in lines:
             if line.startswith("#") or not line.strip():
                 continue
-            english, chinese, sources = (part.split("|") for part in line.strip("\n").split("\t"))
+            *spelled, facets = line.strip("\n").split("\t")
+            english, chinese, sources = (part.split("|") for part in spelled)
             concept = _term(english[0])
+            self._facets[concept] = tuple(_pairs(facets))
             self._read_from[concept] = tuple(_term(source) for source in sources if source)
             for spelling in filter(None, english + chinese):
                 self._concepts.setdefault(_units(spelling), []).append(concept)
@@ -77,9 +82,28 @@ class Glossary:
             at += step
         return found
 
+    def latin(self) -> Iterator[str]:
+        """The words of English spellings."""
+        return (unit for units in self._concepts for unit in units if unit < _CHINESE)
+
+    def chinese(self) -> Iterator[str]:
+        """The Chinese spellings."""
+        return ("".join(units) for units in self._concepts if units[0] >= _CHINESE)
+
+    def facets(self, text: str) -> Iterator[tuple[str, str]]:
+        """The facets that a text names, each with its kind, in the order of the text."""
+        for concept in self.concepts(text):
+            yield from self._facets[concept]
+
     def read_from(self, concept: str) -> tuple[str, ...]:
         """The broader concepts that hold the answer to a question about this one."""
         return self._read_from.get(concept, ())
+
+
+def _pairs(facets: str) -> Iterator[tuple[str, str]]:
+    for facet in filter(None, facets.split(",")):
+        kind, _, values = facet.partition(":")
+        yield from ((kind, value) for value in values.split("|"))
 
 
 def _term(name: str) -> str:

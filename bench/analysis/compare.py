@@ -8,6 +8,7 @@ if more than half of its repeats pass.
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from math import comb, exp, fsum, isfinite, lgamma, log, sqrt
 from pathlib import Path
@@ -82,17 +83,18 @@ class Run:
         self.measures = (*self.suite.measures, *SHARED_MEASURES)
         self.judges: Counter[str] = Counter()
         marked, unmarked = set[str](), defaultdict[str, list[Row]](list)
-        for record, _ in files.episodes():
-            measured = measure_episode(self.suite, record)
-            if record.judgement is not None:
-                self.judges[record.judgement.judge] += 1
-            row = self.rows.setdefault(record.id, {})[record.repeat] = _row(
-                self.suite, record, measured
-            )
-            marked.update(name for name, of in measured.figures.items() if of is not None)
-            for name in measured.unmarked:
-                unmarked[name].append(row)
-            self.tasks.setdefault(record.id, (record.category, _short(record.question)))
+        with closing(files.episodes()) as episodes:
+            for record, _ in episodes:
+                measured = measure_episode(self.suite, record)
+                if record.judgement is not None:
+                    self.judges[record.judgement.judge] += 1
+                row = self.rows.setdefault(record.id, {})[record.repeat] = _row(
+                    self.suite, record, measured
+                )
+                marked.update(name for name, of in measured.figures.items() if of is not None)
+                for name in measured.unmarked:
+                    unmarked[name].append(row)
+                self.tasks.setdefault(record.id, (record.category, _short(record.question)))
         for name in marked & unmarked.keys():
             for row in unmarked[name]:
                 row.figures[name] = 0.0

@@ -2,8 +2,7 @@
 
 recall@K of one question is the share of its labelled tools among the first K found. The mean over
 questions is reported (and `micro`, over all labels together; `none` and `all` are the numbers of
-questions of which no labelled tool is found, and all are). Leaving out an ingredient shows what
-it contributes: AkShare's own documentation, the bilingual glossary, the weights of fields.
+questions of which no labelled tool is found, and all are). Leaving out a part shows what it brings.
 """
 
 import time
@@ -14,17 +13,19 @@ from statistics import fmean
 from typing import Any
 
 from adapters.embeddings import Embedder
+from bench.analysis.queries import ablated, queries
 from bench.suites.suite import Suite, SuiteError
 from gateway.search.finder import DEPTH
 from gateway.telemetry.quantile import Quantiles
 from manifests import Catalog
-from manifests.dense import DenseIndex, Ranking, fused, text_of
-from manifests.search import FIELDS, Search, akshare_documents
-from manifests.words import Glossary
+from manifests.dense import DenseIndex, Ranking, embedded_encoder, fused, text_of
+from manifests.search import Found, Search, akshare_documents
 
 CUTS = (5, 20, 50)
 DEFAULT = "embedded default"
+WORDS = "words alone"
 Rank = Callable[[str, int], Ranking]
+Find = Callable[[str], Found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +50,26 @@ def questions_of(suite: Suite) -> list[Question]:
     return questions
 
 
-def variants(catalog: Catalog) -> dict[str, Rank]:
-    """The search as it is, and the search without each of its ingredients."""
-    documents = akshare_documents()
-    flat = dict.fromkeys(FIELDS, 1.0)
-    none = Glossary([])
-    return {
-        DEFAULT: catalog.search.rank,
-        "without AkShare's documentation": Search(catalog).rank,
-        "without the glossary": Search(catalog, documents, glossary=none).rank,
-        "without field weights": Search(catalog, documents, fields=flat).rank,
-        "words of our texts alone": Search(catalog, glossary=none, fields=flat).rank,
+def searches(catalog: Catalog) -> dict[str, Find]:
+    """The search without each of its parts, and by words alone. For each part that is left out the
+    weights of the others are learnt anew from our own queries.
+    """
+    documents, encoder = akshare_documents(), embedded_encoder()
+    found: dict[str, Find] = {
+        name: Search(catalog, documents, encoder=encoder, ranker=ranker).find
+        for name, ranker in ablated(catalog.search, queries("learn")).items()
     }
+    return {**found, WORDS: catalog.search.find_by_words}
+
+
+def variants(catalog: Catalog) -> dict[str, Rank]:
+    """The search as it is, and as in `searches`."""
+
+    def rank_of(find: Find) -> Rank:
+        return lambda text, limit: [*find(text).ranked[:limit]]
+
+    found = {name: rank_of(find) for name, find in searches(catalog).items()}
+    return {DEFAULT: catalog.search.rank, **found}
 
 
 def measure(rank: Rank, questions: Sequence[Question]) -> dict[str, Any]:

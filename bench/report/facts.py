@@ -18,7 +18,7 @@ from bench.suites.suite import Suite, measure, read_as
 from gateway import CallRecord, ErrorCode
 from gateway.telemetry.quantile import Quantiles
 
-SOURCES: Final = ("live", "cached", "stale", "replayed", "simulated", "recorded")
+SOURCES: Final = ("live", "cached", "stale", "replayed", "simulated", "recorded", "finport")
 FAULTS: Final = ("agent", "tool", "quota", "gateway")
 OTHER: Final = "other"
 FAILED: Final = "failed"

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -92,7 +92,7 @@ class Run:
         """Calls, each with its line."""
         return _records(self.path / "calls.jsonl", _CALL)
 
-    def episodes(self) -> Iterator[tuple[EpisodeRecord, Line]]:
+    def episodes(self) -> Generator[tuple[EpisodeRecord, Line]]:
         """Episodes, each with its line, at whose offset `episode_at` reads it again.
 
         No digest covers all lines of an interrupted run, so each of its episodes counts once, and

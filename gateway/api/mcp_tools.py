@@ -73,7 +73,9 @@ class _Arguments(BaseModel):
 
 
 class SearchTools(_Arguments):
-    """Find finance tools by what they are about; the best matches come first."""
+    """Find finance tools by what they are about; the best matches come first. `fits` is false if
+    none fits. The tool resolve_symbol, called like any other, gives codes for names.
+    """
 
     query: str = Field(description="A question or words, in English or Chinese.")
     source: Source | None = None
@@ -287,10 +289,10 @@ class McpTools:
 
     async def _search(self, wanted: SearchTools, grant: Grant | None) -> bytes:
         tags = wanted.model_dump(include={*TAGS})
-        ranked = await self._finder.find(wanted.query, len(self._gateway.catalog), **tags)
-        found = [manifest for manifest in ranked if self._is_offered(manifest, grant)]
+        searched = await self._finder.search(wanted.query, tags)
+        found = [manifest for manifest in searched.tools if self._is_offered(manifest, grant)]
         tools = [summarise(manifest) for manifest in found[: wanted.limit]]
-        return _given({"total": len(found), "tools": tools})
+        return _given({**searched.about(), "total": len(found), "tools": tools})
 
     def _describe(self, name: str) -> bytes:
         manifest = self._gateway.catalog.get(name)

@@ -102,6 +102,9 @@ class Answer(_Shape):
         "understood: what the rows were chosen by.",
     )
     aliases: dict[str, str] = Field({}, description="Replaced argument names: yours to the tool's.")
+    resolved: dict[str, str] = Field(
+        {}, description="Arguments that named an instrument, and the one whose code was taken."
+    )
     provenance: Provenance
 
 
@@ -155,7 +158,22 @@ class ToolSummary(_Shape):
     unavailable: str | None = Field(description="Why it can't be called now.")
 
 
-class ToolsPage(_Shape):
+class SearchFound(_Shape):
+    """What a search says beside its tools; a list without a query says none of it."""
+
+    fits: bool | None = Field(
+        None, description="Whether any tool fits the query; if not, `tools` are the nearest."
+    )
+    sure: float | None = Field(None, description="The probability that the first tool fits.")
+    why: list[str] = Field([], description="What the first tool has of that which was asked for.")
+    intent: dict[str, list[str]] = Field(
+        {},
+        description="What was read from the query: what is `asks` for, of which `instrument`, "
+        "`country` and `frequency`, and the `names` of instruments in it.",
+    )
+
+
+class ToolsPage(SearchFound):
     """A page of the catalogue."""
 
     total: int
@@ -276,7 +294,7 @@ class Readiness(_Shape):
     )
 
 
-class FoundTools(_Shape):
+class FoundTools(SearchFound):
     """What `search_tools` returns."""
 
     total: int

@@ -96,13 +96,12 @@ class WebPage:
             return self._problem(400, "No such page", text)
         catalog = self._gateway.catalog
         if query.q:
-            caller, find = request.get(CALLER), self._finder.find
-            if caller is None:
-                find = self._finder.find_by_words  # costs nothing
+            caller = request.get(CALLER)
             with (caller or ANYONE).slot:
-                found = await find(query.q, len(catalog), **query.tags)
+                searched = await self._finder.search(query.q, query.tags, embeds=caller is not None)
+            found = searched.tools
         else:
-            found = catalog.select(**query.tags)
+            searched, found = None, catalog.select(**query.tags)
         start = (query.page - 1) * PAGE
         pages = max(1, -(-len(found) // PAGE))
         return self._html(
@@ -111,6 +110,7 @@ class WebPage:
             asked=query.q[:MAX_QUERY],
             filters=self._filters,
             chosen=query.tags,
+            searched=searched,
             total=len(found),
             start=start,
             tools=found[start : start + PAGE],

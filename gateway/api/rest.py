@@ -127,9 +127,11 @@ class Rest:
         """The tools that the caller may use, in pages, by tags; with `q` the best first."""
         query, caller = parsed(ToolsQuery, request), request[CALLER]
         catalog, grant = self._gateway.catalog, caller.context.grant
+        about: dict[str, object] = {}
         with caller.slot:
             if query.q:
-                found = await self._finder.find(query.q, len(catalog), **query.tags)
+                searched = await self._finder.search(query.q, query.tags)
+                found, about = searched.tools, searched.about()
             else:
                 found = catalog.select(**query.tags)
         found = [manifest for manifest in found if self._gateway.may_use(manifest, grant)]
@@ -138,6 +140,7 @@ class Rest:
             "total": len(found),
             "tools": [summarise(manifest) for manifest in found[query.cursor : end]],
             "next_cursor": str(end) if end < len(found) else None,
+            **about,
         }
         return listing(request, page)
 

@@ -1,6 +1,6 @@
 """`finport tools`: the catalogue on the command line."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
 @click.option("--json", "as_json", is_flag=True)
 def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None) -> None:
-    """List the tools with the given tags. QUERY, in English or Chinese, ranks them.
+    """List the tools with the given tags. QUERY, in English or Chinese, ranks them; the word
+    `search` before it may be left out.
 
     `finport tools show NAME` prints one manifest with a sample call.
     """
@@ -38,8 +39,8 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
         echo_json(describe(manifest)) if as_json else _show(manifest)
         return
     _check(tags)
-    query = " ".join(words)
-    found = catalog.select(**tags)
+    query = " ".join(words[words[:1] == ("search",) :])
+    found, about = catalog.select(**tags), dict[str, Any]()
     if query:
         import asyncio
 
@@ -47,10 +48,14 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
         from gateway.search.finder import ToolFinder
 
         finder = ToolFinder.of(catalog, read_settings())
-        found = asyncio.run(finder.find(query, len(catalog), **tags))
+        searched = asyncio.run(finder.search(query, tags))
+        found, about = searched.tools, searched.about()
     if as_json:
-        echo_json({"total": len(found), "tools": [summarise(m) for m in found[:limit]]})
+        tools_ = [summarise(manifest) for manifest in found[:limit]]
+        echo_json({"total": len(found), "tools": tools_, **about})
         return
+    if about and not about["fits"]:
+        echo("no tool fits; these are the nearest:")
     for manifest in found[:limit]:
         echo(f"{manifest.name:<44} {manifest.source:<9} {manifest.description}")
     matching = " that match" if query or len(found) < len(catalog) else ""

@@ -30,7 +30,7 @@ from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.pipeline.bind import BoundCall
 from gateway.pipeline.cached import CachedAnswers, Outcome, PendingCall
-from gateway.pipeline.execute import PATIENCE_S, Execution, execute_in_session
+from gateway.pipeline.execute import PATIENCE_S, Execution, execute_locally
 from gateway.pipeline.snapshot_rows import (
     never_recorded,
     not_in_snapshot,
@@ -264,9 +264,9 @@ class Answers:
         bound, plan, settings = call.bound, call.bound.plan, self._settings
         adapter, started = self._adapters[plan.manifest.source], time.perf_counter()
         upstream: ProvenanceSource = settings.upstream
-        if plan.manifest.has_session:
-            upstream = "recorded"
-            answer = await execute_in_session(adapter, bound, flight, settings, call.client)
+        if plan.manifest.is_local:
+            upstream = "finport" if plan.manifest.source == "finport" else "recorded"
+            answer = await execute_locally(adapter, bound, flight, settings, call.client)
         else:
             host = self.hosts.of(plan.manifest)
             execution = Execution(adapter, host, bound, flight, settings, call.client)

@@ -60,13 +60,15 @@ class Plan:
 @dataclass(slots=True)  # frozen would add a fifth to the time of a cached call
 class BoundCall:
     """A call that can be made: its tool, its canonical arguments and its key. `aliases` pairs names
-    that the caller used with the parameters they stand for.
+    that the caller used with the parameters they stand for, and `resolved` parameters with words on
+    the instrument that was named.
     """
 
     plan: Plan
     arguments: Mapping[str, Scalar]
     key: str
     aliases: Mapping[str, str]
+    resolved: Mapping[str, str] | None = None
 
 
 class InvalidCall(Exception):
@@ -100,6 +102,10 @@ class Binder:
             except (TypeError, InvalidCall):  # no JSON, or to be refused as it was given
                 pass
         return self._bind(tool, arguments)
+
+    def aliases(self, tool: str, given: Mapping[str, Any]) -> Mapping[str, str]:
+        """The names in `given` that stand for parameters of a tool that was bound before."""
+        return self._plans[tool].signature.aliases(given)
 
     def _bind_text(self, tool: str, text: bytes) -> BoundCall:
         try:

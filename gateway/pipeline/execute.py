@@ -7,8 +7,8 @@ waits beyond the deadline, and no host is retried more often than its retry budg
 If a request fails because its kept connection had ended, it is sent once more within its slot, on a
 fresh connection, and counts as another attempt.
 
-No host bears a call of a session (`execute_in_session`), so it takes no slot. If the gateway that
-holds one session is dead, that says nothing about the others.
+No host bears a call that a gateway answers itself (`execute_locally`), so it takes no slot. If the
+gateway that holds one session is dead, that says nothing about the others.
 """
 
 import asyncio
@@ -146,14 +146,14 @@ class Execution:
             raise dropped or UpstreamFault("timeout", text, retryable=True) from None
 
 
-async def execute_in_session(
+async def execute_locally(
     adapter: Adapter,
     bound: BoundCall,
     flight: Flight[Any],
     settings: GatewaySettings,
     client: str,
 ) -> Answer | CallError:
-    """Make the one attempt of a call of a session of a recorded market."""
+    """Make the one attempt of a call that no host bears."""
     left_s = flight.deadline - asyncio.get_running_loop().time()
     timeout_s = max(min(settings.attempt_timeout_s, left_s), 0.0)
     flight.attempts += 1
@@ -163,7 +163,7 @@ async def execute_in_session(
     except UpstreamFault as fault:
         return CallError.from_fault(fault)
     except TimeoutError:
-        text = f"the market did not answer within {timeout_s:.3g} s"
+        text = f"it was not answered within {timeout_s:.3g} s"
         return CallError.from_fault(UpstreamFault("timeout", text, retryable=True))
 
 

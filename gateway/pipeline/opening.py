@@ -19,11 +19,12 @@ from gateway.sharing.store import SharedStore
 from gateway.upstreams.hosts import Hosts, plans_of
 from gateway.upstreams.opening import open_adapters
 from manifests import Catalog
+from manifests.symbols import SymbolTable
 
 
 @asynccontextmanager
 async def open_answers(
-    settings: GatewaySettings, catalog: Catalog, clock: Clock
+    settings: GatewaySettings, catalog: Catalog, clock: Clock, symbols: SymbolTable
 ) -> AsyncIterator[Answers]:
     """The answers of one gateway.
 
@@ -46,7 +47,7 @@ async def open_answers(
             snapshot = await to_thread.run_sync(Snapshot, settings.snapshot)
             parts.callback(snapshot.close)
         adapters = await parts.enter_async_context(
-            open_adapters(settings, catalog, plans, clock, store)
+            open_adapters(settings, catalog, plans, clock, symbols, store)
         )
         if settings.mode != "offline":
             directory = settings.cache_dir / settings.cache_name

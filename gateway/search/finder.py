@@ -11,9 +11,11 @@ import logging
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from math import isfinite
 from pathlib import Path
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
@@ -24,11 +26,15 @@ from gateway.settings import GatewaySettings
 from manifests import Catalog, Manifest
 from manifests.catalog import MAX_QUERY
 from manifests.common.files import replaced_file
-from manifests.dense import DenseIndex, Ranking, Vector, fused, text_of
+from manifests.dense import DenseIndex, Vector, fused, text_of
+from manifests.facets import Intent
+from manifests.search import Found
 
 log = logging.getLogger("finport")
 
 Names = tuple[str, ...]
+Tags = Mapping[str, str | None]
+T = TypeVar("T")
 
 DEPTH = 100
 """How many entries of each ranking are read when two are fused."""
@@ -80,6 +86,39 @@ def _write_vectors(file: Path, vectors: Iterable[Vector]) -> None:
             out.write(array("f", vector).tobytes())
 
 
+@dataclass(frozen=True, slots=True)
+class FoundTools:
+    """What a search found: the tools, the best first; how sure it is that the first one fits, and
+    whether any does; what was read from the question, and what the first tool has of it.
+    """
+
+    tools: list[Manifest]
+    sure: float
+    fits: bool
+    intent: Intent
+    why: tuple[str, ...]
+
+    def about(self) -> dict[str, Any]:
+        """What is told beside the tools."""
+        return {
+            "fits": self.fits,
+            "sure": self.sure,
+            "why": [*self.why],
+            "intent": {**self.intent.facets.to_dict(), "names": [*self.intent.names]},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is kept of a search; names cost 8 bytes each."""
+
+    names: Names
+    sure: float
+    fits: bool
+    intent: Intent
+    why: tuple[str, ...]
+
+
 class ToolFinder:
     """Search over one catalogue, for one event loop. Without `limits` it waits for its embedder."""
 
@@ -98,7 +137,8 @@ class ToolFinder:
         self._index: DenseIndex | None = None
         self._indexing = asyncio.Lock()
         self._making: asyncio.Task[None] | None = None
-        self._kept: OrderedDict[Hashable, Names] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._kept_near: OrderedDict[str, Names] = OrderedDict()
         self._ranking = CapacityLimiter(1)
 
     @classmethod
@@ -118,21 +158,31 @@ class ToolFinder:
 
     async def find(self, query: str, limit: int, **tags: str | None) -> list[Manifest]:
         """The tools with these `tags` that match `query`, the best first."""
-        query = query[:MAX_QUERY]
-        found = await self._by_words(query, tags)
-        if self._embedder is not None and query.strip():
+        return (await self.search(query, tags)).tools[:limit]
+
+    async def search(
+        self, query: str, tags: Tags | None = None, *, embeds: bool = True
+    ) -> "FoundTools":
+        """The tools with these `tags` that match `query`, and how sure that is. The embedder that
+        the settings name is asked only with `embeds`.
+        """
+        query, tags = query[:MAX_QUERY], tags or {}
+        found = await self._found(query, tags)
+        names = found.names
+        if self._embedder is not None and embeds and query.strip():
             try:
                 nearest = await self._nearest(self._embedder, query)
                 allowed = {m.name for m in self._catalog.select(**tags)}
                 nearest = tuple(name for name in nearest if name in allowed)
-                rankings = (found[: max(limit, DEPTH)], nearest[:DEPTH])
-                scored = ([(name, 0.0) for name in names] for names in rankings)
-                found = tuple(name for name, _ in fused(scored, limit))
+                rankings = (names, nearest[:DEPTH])
+                scored = ([(name, 0.0) for name in some] for some in rankings)
+                names = tuple(name for name, _ in fused(scored, len(self._catalog)))
             except NotAskedError:
                 pass  # an earlier failure is in the log already
             except UpstreamFault as fault:
                 log.warning("search goes on without embeddings: %s", fault.message)
-        return self._manifests(found, limit)
+        tools = self._manifests(names, len(names))
+        return FoundTools(tools, found.sure, found.fits, found.intent, found.why)
 
     async def find_by_vectors(self, query: str, limit: int) -> list[Manifest]:
         """The tools that are nearest to `query` by their vectors. Raises `UpstreamFault`, also
@@ -142,20 +192,26 @@ class ToolFinder:
             raise UpstreamFault("not_configured", "no embeddings model is set")
         return self._manifests(await self._nearest(self._embedder, query[:MAX_QUERY]), limit)
 
-    async def find_by_words(self, query: str, limit: int, **tags: str | None) -> list[Manifest]:
-        """As `find`, without the embedder."""
-        return self._manifests(await self._by_words(query[:MAX_QUERY], tags), limit)
+    async def find_by_words(self, query: str, limit: int) -> list[Manifest]:
+        """The tools that share words with `query`, by BM25F alone."""
+        query = query[:MAX_QUERY]
+        ranked = await self._aside(lambda: self._catalog.search.by_words(query, limit))
+        return self._manifests(tuple(name for name, _ in ranked), limit)
 
-    async def _by_words(self, query: str, tags: Mapping[str, str | None]) -> Names:
-        """The tools that carry `tags` and share a term with the query, ranked."""
+    async def _found(self, query: str, tags: Tags) -> "_Kept":
+        """What the embedded search finds among the tools that carry `tags`."""
         key = (query, *sorted((tag, value) for tag, value in tags.items() if value is not None))
 
-        def rank() -> Ranking:
+        def find() -> Found:
             allowed = {m.name for m in self._catalog.select(**tags)}
-            return self._catalog.search.rank(query, len(allowed), allowed)
+            return self._catalog.search.find(query, allowed)
 
-        names = self._kept.get(key)
-        return self._keep(key, await self._aside(rank) if names is None else names)
+        kept = self._kept.get(key)
+        if kept is None:
+            found = await self._aside(find)
+            names = tuple(name for name, _ in found.ranked)
+            kept = _Kept(names, found.sure, found.fits, found.intent, found.why)
+        return self._keep(key, kept)
 
     def _manifests(self, names: Names, limit: int) -> list[Manifest]:
         found = (self._catalog.get(name) for name in names[:limit])
@@ -163,30 +219,32 @@ class ToolFinder:
 
     async def _nearest(self, embedder: Embedder, query: str) -> Names:
         """All tools, ranked by their vectors, the nearest first."""
-        names = self._kept.get(query)
-        if names is None:
-            if self._limits is None:
-                await self._make_index(embedder)
+        kept = self._kept_near.get(query)
+        if kept is not None:
+            self._kept_near.move_to_end(query)
+            return kept
+        if self._limits is None:
+            await self._make_index(embedder)
+            names = await self._ranked(embedder, query)
+        else:
+            self._have_index(embedder, self._limits)
+            async with self._limits.slot():
                 names = await self._ranked(embedder, query)
-            else:
-                self._have_index(embedder, self._limits)
-                async with self._limits.slot():
-                    names = await self._ranked(embedder, query)
-        return self._keep(query, names)
+        self._kept_near[query] = names
+        if len(self._kept_near) > KEPT:
+            self._kept_near.popitem(last=False)
+        return names
 
-    def _keep(self, key: Hashable, names: Names) -> Names:
-        self._kept[key] = names
+    def _keep(self, key: Hashable, kept: "_Kept") -> "_Kept":
+        self._kept[key] = kept
         self._kept.move_to_end(key)
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-        return names
+        return kept
 
-    async def _aside(self, rank: Callable[[], Ranking]) -> Names:
-        """Rank in a thread: words take up to 4 ms, vectors 50 ms, and the first search makes the
-        index.
-        """
-        ranking = await to_thread.run_sync(rank, limiter=self._ranking)
-        return tuple(name for name, _ in ranking)
+    async def _aside(self, search: Callable[[], T]) -> T:
+        """Search in a thread: a search takes some milliseconds, and the first makes the index."""
+        return await to_thread.run_sync(search, limiter=self._ranking)
 
     async def _ranked(self, embedder: Embedder, query: str) -> Names:
         index = self._index
@@ -195,7 +253,8 @@ class ToolFinder:
         if len(wanted) != index.length:
             text = f"the embedder gave {len(wanted)} numbers for a query, {index.length} for tools"
             raise UpstreamFault("invalid", text)
-        return await self._aside(lambda: index.rank(wanted, len(self._catalog)))
+        ranking = await self._aside(lambda: index.rank(wanted, len(self._catalog)))
+        return tuple(name for name, _ in ranking)
 
     async def _make_index(self, embedder: Embedder) -> None:
         async with self._indexing:

@@ -232,7 +232,7 @@ def plans_of(settings: GatewaySettings, catalog: Catalog) -> dict[str, HostSetti
     """
     plans: dict[str, dict[str, Any]] = {}
     for manifest in catalog:
-        if manifest.has_session:
+        if manifest.is_local:
             continue
         plan = plans.setdefault(host_of(manifest), {})
         for name, limit in manifest.limits or ():

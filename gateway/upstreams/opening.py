@@ -17,6 +17,7 @@ from gateway.sharing.sessions import Inbox
 from gateway.sharing.store import SharedStore
 from gateway.upstreams.quota import Ledger
 from manifests import Catalog, PlanLimits, Source
+from manifests.symbols import SymbolTable
 
 if TYPE_CHECKING:
     from adapters.simulator import Faults
@@ -28,6 +29,7 @@ async def open_adapters(
     catalog: Catalog,
     plans: Mapping[str, PlanLimits],
     clock: Clock,
+    symbols: SymbolTable,
     store: SharedStore | None = None,
 ) -> AsyncIterator[dict[Source, Adapter]]:
     """Adapters by source. With `upstream = simulated` the simulated upstream runs as long as they
@@ -40,6 +42,7 @@ async def open_adapters(
             settings,
             catalog,
             {h: secret.get_secret_value() for h, secret in settings.credentials.items()},
+            symbols,
             embedder=embedder_of(settings),
         )
         if is_asked(settings):

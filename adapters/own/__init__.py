@@ -1,0 +1,1 @@
+"""Finport's own tools, which the gateway answers by itself."""
