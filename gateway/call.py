@@ -29,9 +29,9 @@ from gateway.compress.shortener import Shortener
 from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
-from gateway.listings import listed
 from gateway.pipeline.answers import Answers
 from gateway.pipeline.bind import Binder, BoundCall, InvalidCall, masked, printable
+from gateway.pipeline.listings import listed
 from gateway.pipeline.names import bind_names, names_instrument
 from gateway.pipeline.opening import open_answers
 from gateway.result import Result
@@ -110,8 +110,11 @@ class Gateway:
             catalog = catalog.with_market()
         async with AsyncExitStack() as parts:
             kept = settings.cache_dir / f"symbols-{settings.upstream}.tsv"
-            asks = settings.mode == "live"
-            symbols = SymbolTable(kept, (lambda: listed(gateway)) if asks else None)
+            asks = settings.listings and settings.mode == "live"
+            symbols = SymbolTable(
+                kept if settings.listings else None,
+                (lambda: listed(answers, gateway._binder)) if asks else None,
+            )
             answers = await parts.enter_async_context(
                 open_answers(settings, catalog, clock or Clock(), symbols)
             )

@@ -246,7 +246,12 @@ class GatewaySettings(BaseSettings):
     disk_bytes: NonNegativeInt = Field(default=2048 * MiB, description="Answers kept on disk.")
     cache_dir: Path = Field(
         default_factory=lambda: user_cache_path("finport"),
-        description="Folder of kept answers, quotas and shapes.",
+        description="Folder of kept answers, quotas, shapes and names.",
+    )
+    listings: bool = Field(
+        default=True,
+        description="Whether names of instruments are also looked up in listings of the tools, "
+        "which are read once a week when a name is first needed. Runs of the bench never do.",
     )
     redis_url: Annotated[SecretStr | None, AfterValidator(_redis_url)] = Field(
         default=None,

@@ -180,6 +180,7 @@ class Search:
         self._words = Postings(counts, fields)
         asked = questions() if "questions" not in self._without else {}
         self._asked = [asked.get(name, ()) for name in self.names]
+        self._unasked = np.array([not some for some in self._asked], bool)
         self._owner = np.array(
             [n for n, some in enumerate(self._asked) for _ in some], dtype=np.int32
         )
@@ -267,6 +268,9 @@ class Search:
             found["meaning"], found["asked_meaning"] = self._vectors.near(
                 intent.question, intent.rest
             )
+        for name, instead in _INSTEAD.items():
+            if name in found and instead in found:  # what nobody wrote questions for
+                found[name] = np.where(self._unasked, found[instead], found[name])
         found |= self._facets.compared(intent.facets)
         found["named"] = self._takes_name * bool(intent.names)
         found["unnamed"] = self._takes_name - found["named"]
@@ -342,6 +346,9 @@ def evidence_of(
         },
     }
 
+
+_INSTEAD: Final = {"asked": "words", "asked_best": "words_best", "asked_meaning": "meaning"}
+"""What stands in for the questions of a tool that has none, as any tool of a user's own."""
 
 _SOME: Final = {"covered", "meaning", "asked_meaning", "asked", "lacks"}
 """Features of which the mean of the first five tools tells something too."""

@@ -1,8 +1,9 @@
 """Mends the spelling of a question before it is read: typing errors, pinyin and homophones.
 
-A Latin word that is unknown is replaced by a known one at a distance of one edit (two for long
-words, counting a swap of neighbours as one), or, if it is pinyin, by the Chinese words that sound
-so. A run of Chinese characters that sounds like a known word, and is none, is replaced by it.
+A Latin word that is unknown is replaced by a known one with the same first letter at a distance of
+one edit (two for long words, counting a swap of neighbours as one), or, if it is pinyin, by the
+Chinese words that sound so. A run of Chinese characters that sounds like a known word, and is none,
+is replaced by it.
 """
 
 import re
@@ -90,15 +91,19 @@ class Spelling:
         low = word.lower()
         most = 1 if len(low) < _LONG else 2
         near = process.extractOne(
-            low, self._by_length(len(low), most), scorer=OSA.distance, score_cutoff=most
+            low, self._alike(low, most), scorer=OSA.distance, score_cutoff=most
         )
         return str(near[0]) if near else word
 
-    def _by_length(self, length: int, most: int) -> list[str]:
+    def _alike(self, word: str, most: int) -> list[str]:
+        """Known words with the same first letter, and as long but for `most` letters. A word of
+        four letters may only lack one: "rain" is not "gain".
+        """
+        least = 1 if len(word) == _LEAST else -most
         return [
-            word
-            for other in range(length - most, length + most + 1)
-            for word in self._lengths.get(other, ())
+            known
+            for length in range(len(word) + least, len(word) + most + 1)
+            for known in self._lengths.get((word[0], length), ())
         ]
 
     def _sounding(self, run: str) -> str:
@@ -129,11 +134,11 @@ class Spelling:
         )
 
     @cached_property
-    def _lengths(self) -> Mapping[int, list[str]]:
-        found: dict[int, list[str]] = {}
+    def _lengths(self) -> Mapping[tuple[str, int], list[str]]:
+        found: dict[tuple[str, int], list[str]] = {}
         for word in sorted(self._latin):
             if len(word) >= _LEAST:
-                found.setdefault(len(word), []).append(word)
+                found.setdefault((word[0], len(word)), []).append(word)
         return found
 
     @cached_property

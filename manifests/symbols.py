@@ -167,7 +167,7 @@ class Symbols:
         key = folded(text)
         for one in self._by_name.get(key, ()):
             found.setdefault(one, Match(one, 100.0, "name"))
-        for one in self._spoken.get(key, ()):
+        for one in self._spoken.get(_sound(key), ()):
             found.setdefault(one, Match(one, 95.0, "pinyin"))
         if len(key) > 1:
             for name, score, _ in _similar(key, [*self._by_name]):
@@ -214,15 +214,11 @@ class Symbols:
     @cached_property
     def _spoken(self) -> Mapping[str, list[Symbol]]:
         """The instruments by the pinyin of their names, whole and by initials."""
-        from pypinyin import Style, lazy_pinyin
-
         found: defaultdict[str, list[Symbol]] = defaultdict(list)
         for one in self:
             for name in one.names:
                 if name and name[0] >= _CHINESE:
-                    whole = folded("".join(lazy_pinyin(name)))
-                    initials = folded("".join(lazy_pinyin(name, style=Style.FIRST_LETTER)))
-                    for spoken in {whole, initials}:
+                    for spoken in {_sound(folded(name)), _sound(folded(name), initials=True)}:
                         if one not in found[spoken]:
                             found[spoken].append(one)
         return found
@@ -327,6 +323,14 @@ def rows(text: str) -> Iterator[Symbol]:
 def folded(text: str) -> str:
     """A name without case, width, blanks and marks."""
     return "".join(filter(str.isalnum, normalize("NFKC", text).casefold()))
+
+
+def _sound(name: str, *, initials: bool = False) -> str:
+    """A name in pinyin, whole or by its initials; Latin letters stay."""
+    from pypinyin import Style, lazy_pinyin
+
+    style = Style.FIRST_LETTER if initials else Style.NORMAL
+    return "".join(lazy_pinyin(name, style=style))
 
 
 def _similar(key: str, names: Sequence[str]) -> list[tuple[str, float, int]]:

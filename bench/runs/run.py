@@ -146,7 +146,7 @@ async def run(
     plan's URL, and what the `engine` raises, which is `here` by default.
     """
     raise_file_limit()
-    settings = settings.model_copy(update=dict(plan.suite.gateway_settings))
+    settings = settings.model_copy(update={"listings": False, **plan.suite.gateway_settings})
     catalog = catalog or Catalog.load()
     if settings.market is not None:
         catalog = catalog.with_market()

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import orjson
+from anyio import to_thread
+
+from gateway.context import CallContext
+from gateway.pipeline.answers import Answers
+from gateway.pipeline.bind import Binder, InvalidCall
 from manifests.symbols import Symbol
-
-if TYPE_CHECKING:
-    from gateway.call import Gateway
 
 ROWS: Final = 20_000
 """The most rows of one listing that are read."""
@@ -65,21 +68,30 @@ LISTINGS: Final[tuple[Listing, ...]] = (
 """AkShare's functions that list instruments, of those in the catalogue."""
 
 
-async def listed(gateway: "Gateway") -> list[Symbol]:
-    """The instruments of all listings that answer."""
+async def listed(answers: Answers, binder: Binder) -> list[Symbol]:
+    """The instruments of all listings that answer. No caller made these calls, so they leave no
+    record; caches, limits and quotas apply.
+    """
     async with asyncio.timeout(WAIT_S):
-        found = await asyncio.gather(*(_listed(gateway, listing) for listing in LISTINGS))
+        some = (_listed(answers, binder, listing) for listing in LISTINGS)
+        found = await asyncio.gather(*some)
     return [one for some in found for one in some]
 
 
-async def _listed(gateway: "Gateway", listing: Listing) -> list[Symbol]:
-    from gateway.context import CallContext
-
-    result = await gateway.call(listing.tool, listing.arguments, CallContext(max_rows=ROWS))
-    if not result.ok or not isinstance(rows := result.value, list):
+async def _listed(answers: Answers, binder: Binder, listing: Listing) -> list[Symbol]:
+    try:
+        bound = binder.bind(listing.tool, listing.arguments)
+    except InvalidCall:  # a catalogue without it
         return []
-    found = list[Symbol]()
-    for row in rows:
+    outcome = await answers.obtain(bound, CallContext(client="finport"))
+    if outcome.kept is None:
+        return []
+    return await to_thread.run_sync(_read, listing, outcome.kept.entry.data)
+
+
+def _read(listing: Listing, data: bytes) -> list[Symbol]:
+    rows, found = orjson.loads(data), list[Symbol]()
+    for row in rows[:ROWS] if isinstance(rows, list) else ():
         code, name = str(row.get(listing.code) or ""), str(row.get(listing.name) or "").strip()
         exchange = listing.exchange(code)
         if code and name and exchange:
