@@ -107,6 +107,7 @@ def retrieval(
 # --- our own queries -----------------------------------------------------------------------------
 
 _SHOWN = ("within 1", "within 5", "within 20", "nothing fits, wrong", "nothing fits, right")
+_RANKS = _SHOWN[:3]
 
 
 def _own(part: "Part", *, learn: bool, ablation: bool, as_json: bool) -> None:
@@ -153,14 +154,16 @@ def _show(result: Mapping[str, Any]) -> None:
 
     from manifests.common.console import PlainConsole
 
-    console = PlainConsole()
+    console = PlainConsole(narrowest=100)
     table = Table(box=SIMPLE)
     for name in (f"{result['part']} queries", "number", *_SHOWN):
         table.add_column(name, justify="right" if name in ("number", *_SHOWN) else "left")
     groups = {"all": result["all"], **result["language"], **result["kind"]}
-    for name, group in {**groups, **result.get("parts", {})}.items():
+    parts = result.get("parts", {})
+    for name, group in {**groups, **parts}.items():
         number = group["queries"] + group["without a tool"]
-        table.add_row(name, f"{number:,}", *(_percent(group[key]) for key in _SHOWN))
+        told = _RANKS if name in parts else _SHOWN  # a part says nothing of what fits
+        table.add_row(name, f"{number:,}", *(_percent(group[key]) for key in told))
     console.print(table)
     timing = result["latency_ms"]
     console.print(f"a query takes p50 {timing['p50']} ms, p99 {timing['p99']} ms")
