@@ -82,6 +82,10 @@ class Catalog:
             return self
         return Catalog([*self, *Catalog.market()]).with_cards(self.cards)
 
+    def __getstate__(self) -> dict[str, object]:
+        """What another process gets: the tools, but not the index, which it makes itself."""
+        return {name: value for name, value in vars(self).items() if name != "search"}
+
     def __len__(self) -> int:
         return len(self._by_name)
 

@@ -9,9 +9,7 @@ import click
 
 from bench.cli.options import with_dataset, with_embeddings
 from gateway.cli.options import echo_json
-from gateway.cli.snapshot import tell_aside
 from gateway.settings_file import SettingsError
-from manifests import Catalog
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -70,6 +68,7 @@ def retrieval(
     from bench.suites import load_suite
     from bench.suites.suite import SuiteError
     from gateway.settings import check_variables
+    from manifests import Catalog
 
     try:
         questions = questions_of(load_suite(suite, dataset))
@@ -113,6 +112,7 @@ _RANKS = _SHOWN[:3]
 def _own(part: "Part", *, learn: bool, ablation: bool, as_json: bool) -> None:
     from bench.analysis.queries import by, calibration, outcomes, queries, summary, worst
     from bench.analysis.retrieval import searches
+    from manifests import Catalog
 
     if learn:
         _learn()
@@ -134,6 +134,8 @@ def _own(part: "Part", *, learn: bool, ablation: bool, as_json: bool) -> None:
 def _learn() -> None:
     """Write the vectors of the packaged texts, and the weights of the ranker, into the package."""
     from bench.analysis.queries import learnt, queries, write_ranker
+    from gateway.cli.snapshot import tell_aside
+    from manifests import Catalog
     from manifests.dense import embedded_encoder, text_of, write_vectors
     from manifests.search import Search, akshare_documents, questions
 

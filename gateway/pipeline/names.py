@@ -54,7 +54,7 @@ def bind_names(
     for parameter in _refused(refused.error, manifest):
         name = next((n for n in given if aliases.get(n, n) == parameter.name), parameter.name)
         value = given.get(name)
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or not any(map(str.isalpha, value)):
             continue
         found = symbols.exact(value)
         form = parameter.format or ""
@@ -86,7 +86,7 @@ def _told(
         others = tools_for(manifest, one, catalog)
         asks = f"; for it ask {' or '.join(others)}" if others else ""
         return f"{shown!r} is {one.name}, {one.kind} {one.code} of {one.exchange}{asks}"
-    return f"no instrument is known as {shown!r}; resolve_symbol finds codes by similar names"
+    return f"no instrument is named {shown!r} (resolve_symbol finds codes by similar names)"
 
 
 def tools_for(manifest: Manifest, symbol: Symbol, catalog: Catalog) -> list[str]:

@@ -17,6 +17,8 @@ from gateway.search.endpoint_limits import EndpointLimits
 from gateway.search.finder import KEPT, ToolFinder, embedder_limits
 from gateway.server import http
 from manifests import Catalog, Manifest
+from manifests.facets import Facets, Intent
+from manifests.search import Found
 from tests.support.gateways import ServedGateway, open_local_gateway
 from tests.support.upstreams import embeddings, upstream
 
@@ -39,16 +41,17 @@ async def test_queries_are_ranked_one_at_a_time_and_recent_ones_not_again(
     finder, search, ranked = ToolFinder(catalog), catalog.search, list[str]()
     under_way = most = 0
 
-    def rank(query: str, *_: Any) -> list[tuple[str, float]]:
+    def find(query: str, *_: Any) -> Found:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
         ranked.append(query)
         time.sleep(0.001)  # lets others begin
         under_way -= 1
-        return [("get_coin", 1.0)]
+        intent = Intent(query, Facets(), (), query)
+        return Found((("get_coin", 1.0),), 1.0, True, intent, ())
 
-    monkeypatch.setattr(search, "rank", rank)
+    monkeypatch.setattr(search, "find", find)
     await asyncio.gather(*(finder.find(f"gold {n}", 20) for n in range(20)))
     assert (len(ranked), most) == (20, 1)
     for tags in ({}, {"source": None}, {"domain": "forex"}, {"domain": "forex"}):
@@ -115,9 +118,14 @@ def for_others(catalog: Catalog, url: str, limits: EndpointLimits | None = None)
     return ToolFinder.of(catalog, settings, limits or embedder_limits())
 
 
+async def by_itself(finder: ToolFinder, query: str) -> list[Manifest]:
+    """What the embedded search finds without the embedder."""
+    return (await finder.search(query, embeds=False)).tools[:20]
+
+
 async def found_with_vectors(finder: ToolFinder, query: str) -> list[Manifest]:
     """What is found once the embeddings of tools are made."""
-    alone = await finder.find_by_words(query, 20)
+    alone = await by_itself(finder, query)
     async with asyncio.timeout(60):
         while (found := await finder.find(query, 20)) == alone:
             await asyncio.sleep(0.01)
@@ -139,7 +147,7 @@ async def test_an_embedder_that_hangs_stops_no_search(
         endpoint.asked.clear()
         async with asyncio.timeout(60):
             several = await asyncio.gather(*(mine.find(f"yields {n}", 20) for n in range(20)))
-        assert several == [await mine.find_by_words(f"yields {n}", 20) for n in range(20)]
+        assert several == [await by_itself(mine, f"yields {n}") for n in range(20)]
         assert endpoint.asked == {"queries": endpoint_limits.AT_ONCE}
         assert "without embeddings: the embedder took over 1.5 s" in caplog.text
         await mine.find("yields", 20)
@@ -163,7 +171,7 @@ async def test_searches_of_anyone_are_bounded_in_what_they_spend(catalog: Catalo
     async with upstream(endpoint.answer) as url:
         mine = for_others(catalog, url, embedder_limits(per_minute=1))
         await found_with_vectors(mine, QUERY)
-        alone = await mine.find_by_words("bonds", 20)
+        alone = await by_itself(mine, "bonds")
         assert await mine.find("bonds", 20) == alone
         assert endpoint.asked["queries"] == 1
 
@@ -175,7 +183,7 @@ async def test_a_vector_of_another_length_is_not_compared(
     async with upstream(endpoint.answer) as url:
         mine = ToolFinder(catalog, EndpointEmbedder(url, "words", "k"))
         endpoint.length = 255
-        assert await mine.find(QUERY, 20) == await mine.find_by_words(QUERY, 20)
+        assert await mine.find(QUERY, 20) == await by_itself(mine, QUERY)
     assert "255 numbers for a query, 256 for tools" in caplog.text
 
 

@@ -59,7 +59,7 @@ async def test_what_is_meant_elsewhere_or_not_known_is_told(local: LocalGateway)
     text = await told(local, "stock_zh_a_hist", symbol="平安")
     assert "'平安' is the name of 2 instruments: 中国平安 sh601318; 平安银行 sz000001" in text
     text = await told(local, "stock_zh_a_hist", symbol="没有这家公司")
-    assert "no instrument is known as '没有这家公司'; resolve_symbol finds codes" in text
+    assert "no instrument is named '没有这家公司' (resolve_symbol finds codes" in text
     text = await told(local, "stock_zh_a_hist", symbol="贵州茅台", period="hourly")
     assert "'daily', 'weekly'" in text, "other problems are told as before"
     text = await told(local, "stock_zh_a_hist", code="AAPL")

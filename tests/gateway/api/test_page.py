@@ -174,7 +174,8 @@ async def test_search_and_filters_work_without_a_script(client: aiohttp.ClientSe
     everything = [name for n in range(1, 17) for name in await listed(f"/?page={n}")]
     assert len(everything) == len(set(everything)) == 761
     assert not set(first) & set(second)
-    assert await listed("/?q=qqqqzzzz") == []
+    async with client.get("/?q=will+it+rain+in+Berlin") as response:
+        assert "No tool fits; these are the nearest." in await response.text()
 
 
 async def test_an_unknown_tool_names_its_nearest(client: aiohttp.ClientSession) -> None:
