@@ -274,6 +274,7 @@ class Search:
         found |= self._facets.compared(intent.facets)
         found["named"] = self._takes_name * bool(intent.names)
         found["unnamed"] = self._takes_name - found["named"]
+        found["elsewhere"] = found["country_other"] * bool(intent.names)
         return {name: values for name, values in found.items() if name not in self._without}
 
     def _places(self, allowed: Collection[str] | None) -> NDArray[np.int64]:

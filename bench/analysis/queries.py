@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 FILE: Final = Path(__file__).parent / "queries.jsonl"
 CUTS: Final = (1, 5, 20)
-WRONG: Final = 0.025
+WRONG: Final = 0.018
 """The share of answerable queries of which the search may say that nothing fits, when it learns."""
 
 _STEPS, _RATE = 600, 0.1
@@ -209,7 +209,7 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "without words": ("words", "covered", "lacks"),
     "without written questions": ("asked",),
     "without meaning": ("meaning", "asked_meaning"),
-    "without facets": (*KINDS, "named", "unnamed"),
+    "without facets": (*KINDS, "named", "unnamed", "elsewhere"),
 }
 """The parts of the search, by the beginnings of the names of their features."""
 
@@ -236,7 +236,7 @@ def ablated(search: Search, asked: Sequence[Query]) -> dict[str, Ranker]:
     return found
 
 
-_AGAINST = ("_other", "lacks", "unnamed")
+_AGAINST = ("_other", "lacks", "unnamed", "elsewhere")
 """The ends of features that speak against a tool."""
 
 

@@ -54,12 +54,23 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
         tools_ = [summarise(manifest) for manifest in found[:limit]]
         echo_json({"total": len(found), "tools": tools_, **about})
         return
-    if about and not about["fits"]:
-        echo("no tool fits; these are the nearest:")
+    if about:
+        echo(_read(about))
     for manifest in found[:limit]:
         echo(f"{manifest.name:<44} {manifest.source:<9} {manifest.description}")
     matching = " that match" if query or len(found) < len(catalog) else ""
     echo(f"{min(limit, len(found))} of {len(found)} tools{matching}")
+
+
+def _read(about: dict[str, Any]) -> str:
+    """What a search read from its query, and how sure it is."""
+    read = "; ".join(
+        f"{kind}: {', '.join(values)}" for kind, values in about["intent"].items() if values
+    )
+    sure = "no tool fits; these are the nearest"
+    if about["fits"]:
+        sure = f"the first fits with a probability of {about['sure']:.0%}"
+    return f"{sure}{f' ({read})' if read else ''}"
 
 
 def _check(tags: dict[str, str | None]) -> None:

@@ -90,7 +90,7 @@ def test_every_packaged_tool_has_facets_and_questions_in_both_languages(catalog:
     facets, asked = shipped_facets(), questions()
     for tool in catalog:
         assert all(getattr(facets[tool.name], kind) for kind in KINDS), tool.name
-        assert len(asked[tool.name]) == 5
+        assert len(asked[tool.name]) >= 5
         assert any(c >= "一" for text in asked[tool.name] for c in text), tool.name
         assert any(c.isascii() and c.isalpha() for text in asked[tool.name] for c in text)
     assert len(facets) == len(asked) == len(catalog)
