@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from math import ceil
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal
@@ -196,7 +197,7 @@ def learnt(search: Search, asked: Sequence[Query]) -> Ranker:
     )
     any_, sure = (dict(zip(columns, np.round(one, 4).tolist(), strict=True)) for one in models)
     rounded_ = dict(zip(names, np.round(weights, 4).tolist(), strict=True))
-    return Ranker(rounded_, sure, any_, round(least, 4))
+    return Ranker(rounded_, sure, any_, ceil(100 * least) / 100)
 
 
 def write_ranker(ranker: Ranker) -> None:
