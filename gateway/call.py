@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
@@ -166,7 +167,7 @@ class Gateway:
             try:
                 bound = self._binder.bind(tool, arguments)
             except InvalidCall as refused:
-                bound = await self._bind_names(tool, arguments, refused)
+                bound = await self._bind_names(tool, arguments, context.grant, refused)
             if bound.plan.transactional or context.grant is not None:
                 self._check_grant(bound, context)
             now = self._passed()
@@ -262,16 +263,23 @@ class Gateway:
         return await rows.read(handle, entry, offset, limit, columns, where)
 
     async def _bind_names(
-        self, tool: str, arguments: Mapping[str, Any] | bytes, refused: InvalidCall
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | bytes,
+        grant: Grant | None,
+        refused: InvalidCall,
     ) -> BoundCall:
-        """Bind a refused call anew if it names an instrument in place of its code. Raises
-        `InvalidCall`.
+        """Bind a refused call anew if it names an instrument in place of its code, and its caller
+        may use the tool. Raises `InvalidCall`.
         """
-        if not names_instrument(refused.error, self.catalog.get(tool)):
+        manifest, allows = self.catalog.get(tool), partial(self.may_use, grant=grant)
+        if manifest is None or not names_instrument(refused.error, manifest):
+            raise refused
+        if not allows(manifest):
             raise refused
         symbols = await self.symbols.read()
         given = orjson.loads(arguments) if isinstance(arguments, bytes) else arguments
-        return bind_names(self._binder, self.catalog, symbols, tool, given, refused)
+        return bind_names(self._binder, self.catalog, symbols, tool, given, refused, allows)
 
     def _check_grant(self, bound: BoundCall, context: CallContext) -> None:
         refusal = self.refusal(bound.plan.manifest, context.grant)

@@ -7,7 +7,7 @@ instrument and which market is meant, and nothing else.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -88,14 +88,17 @@ def facets_of(text: str, glossary: Glossary) -> Facets:
     return _facets(glossary.facets(text))
 
 
-def read(question: str, glossary: Glossary, symbols: Symbols) -> Intent:
-    """What a question asks for. Names and codes carry no weight of their own in its `rest`."""
+def read(question: str, glossary: Glossary, symbols: Symbols, words: Container[str] = ()) -> Intent:
+    """What a question asks for. Names and codes carry no weight of their own in its `rest`. Of
+    `words` it is known that they are no names, unless they are written as such.
+    """
     names, implied = list[str](), list[tuple[str, str]]()
     rest = question
-    for start, end, found, is_name in reversed([*_mentions(question, symbols)]):
+    for start, end, found, is_name in reversed([*_mentions(question, symbols, words)]):
         implied += found
         if is_name:
-            names.insert(0, question[start:end])
+            if question[start:end] not in names:
+                names.insert(0, question[start:end])
             rest = f"{rest[:start]} {rest[end:]}"
     said = [*glossary.facets(rest)]
     has = {kind for kind, _ in said}
@@ -114,14 +117,14 @@ def _facets(said: Iterable[tuple[str, str]]) -> Facets:
 Mention = tuple[int, int, list[tuple[str, str]], bool]
 
 
-def _mentions(text: str, symbols: Symbols) -> Iterator[Mention]:
+def _mentions(text: str, symbols: Symbols, words: Container[str]) -> Iterator[Mention]:
     """Where a text names instruments, what each betrays, and whether it is nothing but a name; in
     order, without overlaps.
     """
     found = [
         *(
             (start, end, _betrayed(those), _is_name(those))
-            for start, end, those in symbols.mentioned(text)
+            for start, end, those in symbols.mentioned(text, words)
         ),
         *((start, end, betrayed, True) for start, end, betrayed in _codes(text, symbols)),
     ]

@@ -30,7 +30,7 @@ from manifests.facets import KINDS, Facets, Intent, facets_of, read, shipped_fac
 from manifests.manifest import Manifest
 from manifests.spelling import COMMON, Spelling, words_of
 from manifests.symbols import Symbols
-from manifests.words import Glossary, words
+from manifests.words import CHINESE, Glossary, words
 
 _FOLDER = Path(__file__).parent
 QUESTIONS: Final = _FOLDER / "questions.tsv"
@@ -93,6 +93,11 @@ class Postings:
             found = np.fromiter(having.values(), float, len(having))
             shares = weight * (SATURATION + 1) * found / (SATURATION + found)
             self._postings[term] = (np.fromiter(having, np.int32, len(having)), shares)
+
+    @property
+    def terms(self) -> Collection[str]:
+        """The terms that any text has."""
+        return self._postings.keys()
 
     def scores(self, weights: Mapping[str, float]) -> Floats:
         """The score of each text, and as a share of what a text with all the terms would have."""
@@ -205,7 +210,9 @@ class Search:
         self.spelling = Spelling(
             {*words_of(everything), *self.glossary.latin(), *self.symbols.latin()},
             {*self.glossary.chinese(), *self.symbols.chinese()},
+            (term for term in self._everything.terms if term >= CHINESE),
         )
+        self._places_of = {name: number for number, name in enumerate(self.names)}
 
     def find(self, question: str, allowed: Collection[str] | None = None) -> Found:
         """The `allowed` tools that have anything of the question, ranked, and how sure that is."""
@@ -218,12 +225,17 @@ class Search:
         order = places[np.lexsort((places, -scores[places]))]
         if not len(order):
             return Found((), 0.0, False, intent, ())
+        named = self._places_of.get(question.strip())
+        if named is not None and named in places:  # the very name of a tool
+            order = np.concatenate([[named], order[order != named]])
         evidence = evidence_of(features, scores, order)
         sure, some = (_chance(of, evidence) for of in (self._ranker.sure, self._ranker.some))
         why = _reasons(intent, self._tool_facets[order[0]])
         kept = order[_has_some(features)[order]].tolist()
         ranked = tuple((self.names[n], float(scores[n])) for n in kept)
         fits = bool(ranked) and some >= self._ranker.least
+        if named is not None and order[0] == named:
+            sure, fits = 1.0, True
         return Found(ranked, round(sure, 3), fits, intent, why)
 
     def rank(
@@ -249,7 +261,8 @@ class Search:
 
     def read(self, question: str) -> Intent:
         """What is asked for."""
-        return read(self.spelling.mended(question[:READ]), self.glossary, self.symbols)
+        mended = self.spelling.mended(question[:READ])
+        return read(mended, self.glossary, self.symbols, self._everything.terms)
 
     def features(self, intent: Intent) -> dict[str, Floats]:
         """What is compared of a question with each tool, in the order of `names`."""

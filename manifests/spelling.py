@@ -37,10 +37,15 @@ COMMON: Final = frozenset(_COMMON.split())
 class Spelling:
     """Known words, by their letters and by their sound."""
 
-    def __init__(self, latin: Iterable[str], chinese: Iterable[str]) -> None:
-        """`latin` are words in lower case, and `chinese` words of two characters or more."""
+    def __init__(
+        self, latin: Iterable[str], chinese: Iterable[str], more: Iterable[str] = ()
+    ) -> None:
+        """`latin` are words in lower case, and `chinese` words of two characters or more. Those in
+        `more` are known too, but stand in for no other.
+        """
         self._latin = {word for word in latin if len(word) > 1}
         self._chinese = {word for word in chinese if len(word) > 1}
+        self._known = self._chinese | {*more}
 
     def mended(self, text: str) -> str:
         """The text with known words in place of unknown ones that are nearly the same."""
@@ -117,7 +122,7 @@ class Spelling:
         while at < len(run):
             for length in range(min(_SYLLABLES, len(run) - at), 1, -1):
                 part = run[at : at + length]
-                if part in self._chinese:
+                if part in self._known:
                     found, at = found + part, at + length
                     break
                 heard = self._by_sound.get((*sounds[at : at + length],))
@@ -130,7 +135,7 @@ class Spelling:
 
     def _has_word(self, part: str) -> bool:
         return any(
-            part[i:j] in self._chinese for i in range(len(part)) for j in range(i + 2, len(part))
+            part[i:j] in self._known for i in range(len(part)) for j in range(i + 2, len(part))
         )
 
     @cached_property

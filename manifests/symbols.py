@@ -10,7 +10,7 @@ import logging
 import re
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property
@@ -33,6 +33,9 @@ SEEDED: Final = "2026-11-26"
 OLD_S: Final = 7 * 86_400.0
 """The age of a kept table at which it is made anew."""
 
+MOST_BYTES: Final = 2_000_000
+"""The greatest kept table that is read: some 40,000 instruments."""
+
 LONGEST: Final = 64
 """The most characters of a name that is looked up."""
 
@@ -40,7 +43,15 @@ LEAST: Final = 80
 """The least similarity, of 100, of a spelling that may be meant."""
 
 _MAINLAND: Final = ("sh", "sz", "bj")
+_EXCHANGES: Final = {"ss": "sh", "xshg": "sh", "xshe": "sz"}
 _NUMBERS: Final[Mapping[str, str]] = {"nasdaq": "105", "nyse": "106", "amex": "107"}
+_ALSO_WORDS: Final = """
+target shell curve gap block meta visa square snap unity match zoom ford near render sand flow graph
+optimism stellar cosmos maker compound ball carnival progressive public international republic
+"""
+_ORDINARY = frozenset(_ALSO_WORDS.split())
+"""Names that are words of other meaning, too."""
+
 _WORD = re.compile(r"[a-z0-9]+")
 _CHINESE = "\u4e00"
 
@@ -120,10 +131,11 @@ class Symbols:
     def __init__(self, symbols: Iterable[Symbol]) -> None:
         self._all: dict[tuple[str, str], Symbol] = {}
         for one in symbols:
-            known = self._all.get((one.exchange, one.code))
-            names = (*known.names, *one.names) if known else one.names
-            names = tuple(dict.fromkeys(name for name in names if name))
-            self._all[one.exchange, one.code] = Symbol(one.exchange, one.code, one.kind, names)
+            # A ticker is one instrument in the United States, whichever exchange a listing names.
+            key = ("us" if one.market == "us" else one.exchange, one.code)
+            known = self._all.get(key, one)
+            names = tuple(dict.fromkeys(name for name in (*known.names, *one.names) if name))
+            self._all[key] = Symbol(known.exchange, known.code, known.kind, names)
         self._by_name: defaultdict[str, list[Symbol]] = defaultdict(list)
         self._by_code: defaultdict[str, list[Symbol]] = defaultdict(list)
         for one in self._all.values():
@@ -177,13 +189,21 @@ class Symbols:
         order = sorted(found.values(), key=lambda match: (-match.score, match.symbol.code))
         return order[:limit]
 
-    def mentioned(self, text: str) -> Iterator[tuple[int, int, list[Symbol]]]:
-        """Where a text names instruments, and which: the longest name from each place on."""
+    def mentioned(
+        self, text: str, words: Container[str] = ()
+    ) -> Iterator[tuple[int, int, list[Symbol]]]:
+        """Where a text names instruments, and which: the longest name from each place on. A name
+        that is one of the ordinary `words` counts only in its own capitals.
+        """
         at, low = 0, text.lower()
         while at < len(low):
             found = self._name_at(low, at) if low[at] in self._longest else 0
             if found:
-                yield at, at + found, self._by_name[folded(low[at : at + found])]
+                name = low[at : at + found]
+                those = self._by_name[folded(name)]
+                plain = name in words or name in _ORDINARY
+                if not plain or any(text[at : at + found] in one.names for one in those):
+                    yield at, at + found, those
             at += found or _step(low, at)
 
     def latin(self) -> Iterator[str]:
@@ -202,7 +222,7 @@ class Symbols:
         for end in range(min(len(text), at + self._longest[text[at]] + 4), at + 1, -1):
             if not is_chinese and (end < len(text) and text[end].isascii() and text[end].isalnum()):
                 continue
-            if folded(text[at:end]) in self._by_name and not text[end - 1].isspace():
+            if text[end - 1].isalnum() and folded(text[at:end]) in self._by_name:
                 return end - at
         return 0
 
@@ -271,6 +291,8 @@ class SymbolTable:
         if self._file is None:
             return symbols, inf
         try:
+            if (size := self._file.stat().st_size) > MOST_BYTES:
+                raise ValueError(f"it has {size:,} bytes, over {MOST_BYTES:,}")
             more = [*rows(read_text(self._file).decode())]
             changed = self._file.stat().st_mtime
         except FileNotFoundError:
@@ -349,14 +371,15 @@ def _read_code(text: str) -> tuple[str, str]:
     or `AAPL`.
     """
     text = normalize("NFKC", text).strip()
-    if match := re.fullmatch(r"(?i)(sh|sz|bj|hk|of)[.:]?(\d{4,6})", text):
+    if match := re.fullmatch(r"(?i)(sh|sz|bj|hk|of)[.:]?(\d{1,6})", text):
         return match[1].lower(), _padded(match[1].lower(), match[2])
-    if match := re.fullmatch(r"(?i)(\d{4,6})\.(sh|ss|sz|bj|hk|of)", text):
-        exchange = match[2].lower().replace("ss", "sh")
+    if match := re.fullmatch(r"(?i)(\d{1,6})\.(sh|ss|sz|bj|hk|of|xshg|xshe)", text):
+        exchange = _EXCHANGES.get(match[2].lower(), match[2].lower())
         return exchange, _padded(exchange, match[1])
-    if match := re.fullmatch(r"10[567]\.([A-Za-z.-]+)", text):
-        return "", match[1]
-    return "", text
+    if match := re.fullmatch(r"(?i)(?:10[567]\.|(?:nasdaq|nyse|amex):)([a-z.-]+)", text):
+        text = match[1]
+    text = re.sub(r"(?i)\.(?:o|n)$", "", text)  # as Refinitiv writes Nasdaq and New York
+    return "", re.sub(r"(?i)(?<=[a-z])-(?=[ab]$)", ".", text)
 
 
 def _padded(exchange: str, code: str) -> str:

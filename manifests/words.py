@@ -14,7 +14,7 @@ GLOSSARY = Path(__file__).parent / "glossary.tsv"
 
 _RUN = re.compile(r"[a-z0-9]+|[\u4e00-\u9fff]+")
 _UNIT = re.compile(r"[a-z0-9]+|[\u4e00-\u9fff]")
-_CHINESE = "\u4e00"
+CHINESE = "\u4e00"
 
 Unit = tuple[str, ...]
 
@@ -25,7 +25,7 @@ def words(text: str) -> Iterator[str]:
     from rjieba import cut_for_search
 
     for run in _RUN.findall(text.lower()):
-        if run >= _CHINESE:
+        if run >= CHINESE:
             yield from (word for word in cut_for_search(run) if len(word) > 1)
         elif not run.isdigit():
             yield _singular(run)
@@ -84,11 +84,11 @@ class Glossary:
 
     def latin(self) -> Iterator[str]:
         """The words of English spellings."""
-        return (unit for units in self._concepts for unit in units if unit < _CHINESE)
+        return (unit for units in self._concepts for unit in units if unit < CHINESE)
 
     def chinese(self) -> Iterator[str]:
         """The Chinese spellings."""
-        return ("".join(units) for units in self._concepts if units[0] >= _CHINESE)
+        return ("".join(units) for units in self._concepts if units[0] >= CHINESE)
 
     def facets(self, text: str) -> Iterator[tuple[str, str]]:
         """The facets that a text names, each with its kind, in the order of the text."""
@@ -113,7 +113,7 @@ def _term(name: str) -> str:
 
 def _units(text: str) -> Unit:
     return tuple(
-        unit if unit >= _CHINESE else _singular(unit) for unit in _UNIT.findall(text.lower())
+        unit if unit >= CHINESE else _singular(unit) for unit in _UNIT.findall(text.lower())
     )
 
 

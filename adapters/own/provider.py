@@ -12,7 +12,11 @@ from adapters.fault import UpstreamFault
 from adapters.normalise import Answer
 from adapters.provider import Parts, Provider
 from manifests import Manifest, Scalar
+from manifests.formats import short
 from manifests.symbols import LONGEST, Symbol, SymbolTable
+
+MOST: Final = 100
+"""The most matches that are returned."""
 
 UNSURE: Final = 5.0
 """The best match is ambiguous if another one is as similar, within so many points of 100."""
@@ -31,14 +35,21 @@ class OwnAdapter(Adapter):
         timeout_s: float,  # noqa: ARG002
         client: str = "",  # noqa: ARG002
     ) -> Answer:
-        """Raises `UpstreamFault` for an empty name."""
+        """Raises `UpstreamFault` for an empty name, an unknown market, and a limit out of range."""
         name = str(arguments["name"]).strip()[:LONGEST]
         if not name:
-            raise UpstreamFault("invalid", "name: is empty; give a name, a code or a ticker")
-        wanted = (str(arguments.get("market", "")), str(arguments.get("kind", "")))
-        symbols = await self._table.read()
+            raise UpstreamFault("misused", "name: is empty; give a name, a code or a ticker")
         limit = int(arguments.get("limit", 10))
-        found = await to_thread.run_sync(symbols.resolve, name, 100)
+        if not 1 <= limit <= MOST:
+            raise UpstreamFault("misused", f"limit: is {limit}, expected 1 to {MOST}")
+        market = str(arguments.get("market", "")).strip().lower()
+        symbols = await self._table.read()
+        known = {place for one in symbols for place in (one.market, one.exchange)}
+        if market and market not in known:
+            text = f"market: {short(market)} is not one of {', '.join(sorted(known))}"
+            raise UpstreamFault("misused", text)
+        wanted = (market, str(arguments.get("kind", "")))
+        found = await to_thread.run_sync(symbols.resolve, name, MOST)
         found = [one for one in found if _is_wanted(one.symbol, *wanted)][:limit]
         best = [one for one in found if one.score > found[0].score - UNSURE]
         return Answer(

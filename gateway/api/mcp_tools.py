@@ -8,7 +8,7 @@ one page if possible, because many clients do not ask for a second.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import orjson
@@ -28,7 +28,7 @@ from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
 from gateway.pipeline.bind import printable, unknown_tool
 from gateway.result import Result
-from gateway.search.finder import ToolFinder
+from gateway.search.finder import Among, ToolFinder
 from gateway.tables.rows import BYTES_AT_ONCE, Page, column_names
 from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
 from manifests.common.json_text import Repeating, read_json
@@ -289,10 +289,10 @@ class McpTools:
 
     async def _search(self, wanted: SearchTools, grant: Grant | None) -> bytes:
         tags = wanted.model_dump(include={*TAGS})
-        searched = await self._finder.search(wanted.query, tags)
-        found = [manifest for manifest in searched.tools if self._is_offered(manifest, grant)]
-        tools = [summarise(manifest) for manifest in found[: wanted.limit]]
-        return _given({**searched.about(), "total": len(found), "tools": tools})
+        among = Among((grant, "offered"), partial(self._is_offered, grant=grant))
+        found = await self._finder.search(wanted.query, tags, among)
+        tools = [summarise(manifest) for manifest in found.tools[: wanted.limit]]
+        return _given({**found.about(), "total": len(found.tools), "tools": tools})
 
     def _describe(self, name: str) -> bytes:
         manifest = self._gateway.catalog.get(name)

@@ -6,7 +6,7 @@ too.
 
 import asyncio
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 import orjson
@@ -28,7 +28,7 @@ from gateway.describe import describe, summarise
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
 from gateway.pipeline.bind import unknown_tool
-from gateway.search.finder import ToolFinder
+from gateway.search.finder import Among, ToolFinder
 from gateway.tables import rows
 from manifests import Catalog, Manifest, Selection, SelectionError
 from manifests.export import EXPORT_FORMATS, ExportFormat, export
@@ -130,7 +130,8 @@ class Rest:
         about: dict[str, object] = {}
         with caller.slot:
             if query.q:
-                searched = await self._finder.search(query.q, query.tags)
+                among = Among((grant,), partial(self._gateway.may_use, grant=grant))
+                searched = await self._finder.search(query.q, query.tags, among)
                 found, about = searched.tools, searched.about()
             else:
                 found = catalog.select(**query.tags)

@@ -5,7 +5,8 @@ several have is ambiguous: the candidates are told, and none is guessed. An inst
 market is told with the tool for that market.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from rapidfuzz import fuzz
@@ -20,6 +21,9 @@ FORMS: Final = frozenset(
     ["a-share-code", "a-share-prefixed", "a-share-upper", "a-share-suffixed", "exchange-prefixed"]
 ) | {"hk-code", "us-code", "fund-code"}
 """The formats whose values are codes of instruments."""
+
+_OF_A_BOARD = re.compile(r"_(?:kcb|b|cdr|ah)_|_(?:bj|delisted)")
+"""Tools for one board alone, or for shares that are gone."""
 
 SHOWN: Final = 5
 """The most candidates that an error names."""
@@ -43,13 +47,15 @@ def bind_names(
     tool: str,
     given: Mapping[str, Any],
     refused: InvalidCall,
+    allows: Callable[[Manifest], bool],
 ) -> BoundCall:
     """The call with codes in place of names; `resolved` says which. Raises `InvalidCall`, which
-    says what is ambiguous or listed elsewhere.
+    says what is ambiguous or listed elsewhere, and names tools that the caller is allowed.
     """
     manifest = catalog.get(tool)
     assert manifest is not None  # noqa: S101 - `names_instrument` says so
     meant, resolved, told = dict(given), dict[str, str](), dict[str, str]()
+    others = [tool for tool in catalog if allows(tool)]
     aliases = binder.aliases(tool, given)
     for parameter in _refused(refused.error, manifest):
         name = next((n for n in given if aliases.get(n, n) == parameter.name), parameter.name)
@@ -58,12 +64,12 @@ def bind_names(
             continue
         found = symbols.exact(value)
         form = parameter.format or ""
-        fitting = [one for one in found if form in one.forms()]
+        fitting = [one for one in found if form in one.forms() and _is_of(one, manifest)]
         if len(fitting) == 1:
             meant[name] = fitting[0].forms()[form]
             resolved[parameter.name] = f"{printable(value)} is {fitting[0].name}, {meant[name]}"
         else:
-            told[parameter.name] = _told(value, found, fitting, manifest, catalog)
+            told[parameter.name] = _told(value, found, fitting, manifest, others)
     if resolved and not told:
         bound = binder.bind(tool, meant)
         return BoundCall(bound.plan, bound.arguments, bound.key, bound.aliases, resolved)
@@ -75,7 +81,7 @@ def _told(
     found: Sequence[Symbol],
     fitting: Sequence[Symbol],
     manifest: Manifest,
-    catalog: Catalog,
+    others: Sequence[Manifest],
 ) -> str:
     shown = printable(value)
     if fitting:
@@ -83,26 +89,47 @@ def _told(
         return f"{shown!r} is the name of {len(fitting)} instruments: {names}"
     if found:
         one = found[0]
-        others = tools_for(manifest, one, catalog)
-        asks = f"; for it ask {' or '.join(others)}" if others else ""
+        tools = tools_for(manifest, one, others)
+        asks = f"; for it ask {' or '.join(tools)}" if tools else ""
         return f"{shown!r} is {one.name}, {one.kind} {one.code} of {one.exchange}{asks}"
     return f"no instrument is named {shown!r} (resolve_symbol finds codes by similar names)"
 
 
-def tools_for(manifest: Manifest, symbol: Symbol, catalog: Catalog) -> list[str]:
+def _is_of(symbol: Symbol, manifest: Manifest) -> bool:
+    """Whether a tool is about instruments of that kind, as far as is known."""
+    facets = shipped_facets().get(manifest.name)
+    return facets is None or bool(_kinds(symbol) & {*facets.instrument})
+
+
+def _kinds(symbol: Symbol) -> frozenset[str]:
+    """The instruments, in the words of facets, that a symbol may stand for."""
+    return _KINDS.get(symbol.kind) or frozenset([symbol.kind])
+
+
+_KINDS: Final[Mapping[str, frozenset[str]]] = {
+    "share": frozenset(["share", "company"]),
+    "etf": frozenset(["etf", "fund"]),
+    "fund": frozenset(["fund", "etf"]),
+    "coin": frozenset(["crypto"]),
+    "currency": frozenset(["forex"]),
+    "convertible": frozenset(["convertible", "bond"]),
+}
+
+
+def tools_for(manifest: Manifest, symbol: Symbol, others: Sequence[Manifest]) -> list[str]:
     """The tools most like `manifest` that are about the market and kind of an instrument."""
-    facets = shipped_facets()
+    facets, kinds = shipped_facets(), _kinds(symbol)
     own = facets.get(manifest.name, Facets())
-    kind = {"coin": "crypto", "currency": "forex"}.get(symbol.kind, symbol.kind)
     fitting = [
         tool.name
-        for tool in catalog
+        for tool in others
         if tool.name != manifest.name
         and (other := facets.get(tool.name)) is not None
         and {*own.asks[:1]} & {*other.asks[:1]}
-        and kind in other.instrument
-        and (symbol.market in other.country or (kind == "crypto" and "any" in other.country))
+        and kinds & {*other.instrument}
+        and (symbol.market in other.country or ("crypto" in kinds and "any" in other.country))
         and not tool.unavailable
+        and not _OF_A_BOARD.search(tool.name)
     ]
     return sorted(fitting, key=lambda name: -fuzz.ratio(name, manifest.name))[:2]
 

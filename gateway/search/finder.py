@@ -87,6 +87,17 @@ def _write_vectors(file: Path, vectors: Iterable[Vector]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Among:
+    """The tools that a caller may see; `whose` tells callers apart who may see others."""
+
+    whose: Hashable
+    allows: Callable[[Manifest], bool]
+
+
+EVERYTHING = Among(None, lambda _: True)
+
+
+@dataclass(frozen=True, slots=True)
 class FoundTools:
     """What a search found: the tools, the best first; how sure it is that the first one fits, and
     whether any does; what was read from the question, and what the first tool has of it.
@@ -161,18 +172,24 @@ class ToolFinder:
         return (await self.search(query, tags)).tools[:limit]
 
     async def search(
-        self, query: str, tags: Tags | None = None, *, embeds: bool = True
+        self,
+        query: str,
+        tags: Tags | None = None,
+        among: "Among | None" = None,
+        *,
+        embeds: bool = True,
     ) -> "FoundTools":
-        """The tools with these `tags` that match `query`, and how sure that is. The embedder that
-        the settings name is asked only with `embeds`.
+        """The tools with these `tags` that match `query`, and how sure that is; of those `among`
+        which a caller may see, if that is given. The embedder that the settings name is asked only
+        with `embeds`.
         """
-        query, tags = query[:MAX_QUERY], tags or {}
-        found = await self._found(query, tags)
+        query, tags, among = query[:MAX_QUERY], tags or {}, among or EVERYTHING
+        found = await self._found(query, tags, among)
         names = found.names
         if self._embedder is not None and embeds and query.strip():
             try:
                 nearest = await self._nearest(self._embedder, query)
-                allowed = {m.name for m in self._catalog.select(**tags)}
+                allowed = {m.name for m in self._catalog.select(**tags) if among.allows(m)}
                 nearest = tuple(name for name in nearest if name in allowed)
                 rankings = (names, nearest[:DEPTH])
                 scored = ([(name, 0.0) for name in some] for some in rankings)
@@ -198,12 +215,13 @@ class ToolFinder:
         ranked = await self._aside(lambda: self._catalog.search.by_words(query, limit))
         return self._manifests(tuple(name for name, _ in ranked), limit)
 
-    async def _found(self, query: str, tags: Tags) -> "_Kept":
+    async def _found(self, query: str, tags: Tags, among: "Among") -> "_Kept":
         """What the embedded search finds among the tools that carry `tags`."""
-        key = (query, *sorted((tag, value) for tag, value in tags.items() if value is not None))
+        given = sorted((tag, value) for tag, value in tags.items() if value is not None)
+        key = (query, among.whose, *given)
 
         def find() -> Found:
-            allowed = {m.name for m in self._catalog.select(**tags)}
+            allowed = {m.name for m in self._catalog.select(**tags) if among.allows(m)}
             return self._catalog.search.find(query, allowed)
 
         kept = self._kept.get(key)

@@ -14,7 +14,7 @@ from adapters.fault import UpstreamFault
 from gateway import GatewaySettings
 from gateway.search import endpoint_limits
 from gateway.search.endpoint_limits import EndpointLimits
-from gateway.search.finder import KEPT, ToolFinder, embedder_limits
+from gateway.search.finder import KEPT, Among, ToolFinder, embedder_limits
 from gateway.server import http
 from manifests import Catalog, Manifest
 from manifests.facets import Facets, Intent
@@ -89,6 +89,16 @@ async def test_the_catalogue_is_searched_over_http_in_both_languages(served: Ser
         async with served.client.get(url, params={"q": query, "limit": "5"}) as response:
             page = await response.json()
         assert "bond_zh_us_rate" in [tool["name"] for tool in page["tools"]]
+
+
+async def test_what_a_caller_may_not_see_does_not_fit(catalog: Catalog) -> None:
+    finder, query = ToolFinder(catalog), "龙虎榜 每日明细"
+    assert (await finder.search(query)).fits
+    coins = Among("coins", lambda tool: "crypto" in tool.regulatory_domains)
+    found = await finder.search(query, among=coins)
+    assert not found.fits
+    assert all("crypto" in tool.regulatory_domains for tool in found.tools)
+    assert (await finder.search(query)).fits
 
 
 class Endpoint:

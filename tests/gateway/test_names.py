@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from gateway import Gateway, GatewaySettings
+from gateway import CallContext, Gateway, GatewaySettings
+from gateway.grant import Grant
 from gateway.result import Result
 from manifests import Catalog
+from manifests.selection import Selection
 from tests.support.gateways import LocalGateway, open_local_gateway
 
 pytestmark = pytest.mark.anyio
@@ -68,6 +70,41 @@ async def test_what_is_meant_elsewhere_or_not_known_is_told(local: LocalGateway)
     assert "is an array" in text
 
 
+async def test_a_name_of_another_kind_of_instrument_is_refused(local: LocalGateway) -> None:
+    text = await told(local, "bond_zh_hs_daily", symbol="茅台")
+    assert "'茅台' is 贵州茅台, share 600519 of sh" in text
+    text = await told(local, "stock_hk_daily", symbol="贵州茅台")
+    assert "for it ask stock_zh_a_daily" in text
+
+
+async def test_names_are_not_looked_up_for_a_tool_that_the_caller_may_not_use(
+    local: LocalGateway, catalog: Catalog
+) -> None:
+    bonds = CallContext(grant=Grant(Selection.of(catalog, "domain:bond")))
+    result = await local.gateway.call("stock_zh_a_hist", {"symbol": "平安"}, bonds)
+    assert result.error is not None
+    assert "no code of six digits" in result.error.message
+    assert "平安银行" not in result.error.message
+    assert (await local.gateway.call("resolve_symbol", {"name": "茅台"}, bonds)).ok
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"name": " "}, "name: is empty"),
+        ({"name": "x", "limit": 0}, "limit: is 0, expected 1 to 100"),
+        ({"name": "x", "market": "mars"}, "market: 'mars' is not one of amex, bj, "),
+    ],
+)
+async def test_bad_arguments_of_resolve_symbol_are_the_agent_s(
+    local: LocalGateway, arguments: dict[str, Any], text: str
+) -> None:
+    result = await local.gateway.call("resolve_symbol", arguments)
+    assert result.error is not None
+    assert (result.error.code, result.error.fault) == ("invalid_arguments", "agent")
+    assert text in result.error.message
+
+
 async def test_resolve_symbol_is_a_tool_beside_the_catalogue(
     local: LocalGateway, catalog: Catalog
 ) -> None:
@@ -81,7 +118,6 @@ async def test_resolve_symbol_is_a_tool_beside_the_catalogue(
     result = await local.gateway.call("resolve_symbol", {"name": "苹果", "market": "us"})
     assert result.value["matches"][0]["code"] == "AAPL"
     assert result.value["ambiguous"] is False
-    assert not (await local.gateway.call("resolve_symbol", {"name": " "})).ok
     nothing = await local.gateway.call("resolve_symbol", {"name": "qqqqqqqqqq"})
     assert nothing.value["matches"] == []
 

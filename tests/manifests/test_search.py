@@ -118,6 +118,14 @@ def test_names_and_misspelt_words_do_not_lead_astray(catalog: Catalog) -> None:
     assert "stock_lhb_detail_em" in first("longhubang")
 
 
+def test_the_name_of_a_tool_finds_it(catalog: Catalog) -> None:
+    for name in ("get_coin", "rates", "daily", "stock_zh_a_daily", "futures_spot_stock"):
+        found = catalog.search.find(name)
+        assert found.ranked[0][0] == name
+        assert found.fits
+    assert catalog.search.find("资金费率").intent.names == ()
+
+
 @pytest.mark.parametrize(
     ("text", "mended"),
     [

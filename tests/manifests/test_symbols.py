@@ -41,6 +41,11 @@ def test_the_packaged_table_is_well_formed() -> None:
         ("0700.HK", "hk", "00700", "code"),
         ("aapl", "nasdaq", "AAPL", "code"),
         ("105.AAPL", "nasdaq", "AAPL", "code"),
+        ("NASDAQ:AAPL", "nasdaq", "AAPL", "code"),
+        ("AAPL.O", "nasdaq", "AAPL", "code"),
+        ("BRK-B", "nyse", "BRK.B", "code"),
+        ("700.hk", "hk", "00700", "code"),
+        ("600519.XSHG", "sh", "600519", "code"),
         ("Tesla", "nasdaq", "TSLA", "name"),
         ("贵州茅苔", "sh", "600519", "pinyin"),
         ("Kweichow Moutay", "sh", "600519", "similar spelling"),
@@ -79,6 +84,22 @@ def test_codes_are_written_as_each_kind_of_tool_wants_them() -> None:
     assert Symbol("nyse", "KO", "share", ("x",)).forms() == {"ticker": "KO", "us-code": "106.KO"}
     assert Symbol("hk", "00700", "share", ("x",)).forms()["ticker"] == "0700.HK"
     assert Symbol("sh", "510300", "etf", ("x",)).forms()["fund-code"] == "510300"
+
+
+def test_a_ticker_is_one_instrument_whichever_exchange_a_listing_names() -> None:
+    listed = Symbol("nasdaq", "DIS", "share", ("Disney",))
+    table = Symbols.load().with_more([listed])
+    (found,) = table.exact("Disney")
+    assert (found.exchange, found.code) == ("nyse", "DIS")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("block trades", []), ("Block earnings", ["Block"]), ("the yield curve", [])],
+)
+def test_words_that_are_names_too_count_in_capitals_only(text: str, named: list[str]) -> None:
+    found = Symbols.load().mentioned(text, {"trades", "yield"})
+    assert [text[start:end] for start, end, _ in found] == named
 
 
 def test_a_line_of_another_form_is_refused() -> None:
@@ -121,6 +142,17 @@ async def test_a_damaged_file_is_told_and_the_packaged_table_stands_in(
     with caplog.at_level(logging.WARNING, "finport"):
         assert (await SymbolTable(file).read()).exact("贵州茅台")
     assert bool(text) == ("symbols.tsv: it is not read" in caplog.text)
+
+
+@pytest.mark.anyio
+async def test_a_table_of_any_size_is_not_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "symbols.tsv"
+    file.write_bytes(b"sh\t600001\tshare\ta\tb\tc\n" * 100_000)
+    with caplog.at_level(logging.WARNING, "finport"):
+        assert len(await SymbolTable(file).read()) == len(Symbols.load())
+    assert "2,200,000 bytes, over 2,000,000" in caplog.text
 
 
 @pytest.mark.anyio

@@ -91,6 +91,14 @@ async def test_a_client_finds_reads_and_calls_a_tool(served: ServedGateway, era:
         names = [tool["name"] for tool in found.structured_content["tools"]]
         assert len(names) == 3
         assert "bond_zh_cov_value_analysis" in names
+        assert found.structured_content["fits"] is True
+        assert found.structured_content["intent"]["instrument"] == ["convertible"]
+        named = await client.call_tool("call_tool", {"name": "resolve_symbol", "name_": "x"})
+        assert named.is_error, "its argument is called name too: it is given in arguments"
+        asked = {"name": "resolve_symbol", "arguments": {"name": "茅台"}}
+        codes = await client.call_tool("call_tool", asked)
+        assert codes.structured_content is not None
+        assert codes.structured_content["data"]["matches"][0]["code"] == "600519"
 
         described = await client.call_tool("describe_tool", {"name": "stock_zh_a_hist"})
         assert described.structured_content is not None
