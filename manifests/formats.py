@@ -117,6 +117,12 @@ def _fund(text: str) -> str:
     return _matched(r"\d{6}", re.sub(r"^(?:sh|sz|of)|\.(?:sh|sz|of)$", "", text, flags=re.I))
 
 
+def _six_digits(text: str) -> str:
+    """A code without its exchange, which the tool knows."""
+    plain = re.sub(r"^(?:sh|sz|bj)[.:]?|\.(?:sh|ss|sz|bj|xshg|xshe)$", "", text, flags=re.I)
+    return _matched(r"\d{6}", plain)
+
+
 def _list(text: str) -> str:
     return ",".join(part.strip() for part in text.split(","))
 
@@ -149,6 +155,7 @@ FORMATS = {
     "exchange-prefixed": Format(
         "code with its exchange, such as sh510050", _stock("{exchange}{code}", by_code=False)
     ),
+    "six-digit-code": Format("six-digit code, such as 000300", _always(_six_digits)),
     "hk-code": Format("Hong Kong stock code, such as 00700", _always(_hong_kong)),
     "us-code": Format("market number, dot and ticker, such as 105.MSFT", _always(_us)),
     "fund-code": Format("six-digit fund code, such as 510300", _always(_fund)),

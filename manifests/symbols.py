@@ -84,11 +84,11 @@ class Symbol:
         """The code in each form that tools want, by the name of the format."""
         code, exchange = self.code, self.exchange
         if exchange in _MAINLAND:
-            found = {"exchange-prefixed": f"{exchange}{code}"}
+            found = {"six-digit-code": code, "exchange-prefixed": f"{exchange}{code}"}
             if self.kind in ("etf", "fund"):
                 return {"fund-code": code, **found}
             if self.kind != "share":
-                return {"code": code, **found}
+                return found
             return {
                 "a-share-code": code,
                 "a-share-prefixed": f"{exchange}{code}",

@@ -19,7 +19,7 @@ from manifests.symbols import Symbol, Symbols
 
 FORMS: Final = frozenset(
     ["a-share-code", "a-share-prefixed", "a-share-upper", "a-share-suffixed", "exchange-prefixed"]
-) | {"hk-code", "us-code", "fund-code"}
+) | {"hk-code", "us-code", "fund-code", "six-digit-code"}
 """The formats whose values are codes of instruments."""
 
 _OF_A_BOARD = re.compile(r"_(?:kcb|b|cdr|ah)_|_(?:bj|delisted)")

@@ -31,6 +31,7 @@ async def local(catalog: Catalog, tmp_path: Path) -> Any:
         ("stock_hk_hist", "腾讯控股", "00700"),
         ("stock_balance_sheet_by_report_em", "贵州茅台", "SH600519"),
         ("stock_zh_a_daily", "茅台", "sh600519"),
+        ("index_zh_a_hist", "沪深300", "000300"),
     ],
 )
 async def test_a_name_stands_for_its_code_in_the_market_of_the_tool(
