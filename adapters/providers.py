@@ -6,10 +6,13 @@ from adapters.akshare.provider import AKSHARE
 from adapters.market.provider import MARKET
 from adapters.own.provider import OWN
 from adapters.provider import Provider
+from adapters.python.provider import PYTHON
 from adapters.rapidapi.provider import RAPIDAPI
 from manifests import Catalog, Source
 
-PROVIDERS: Mapping[Source, Provider] = {p.source: p for p in (RAPIDAPI, AKSHARE, MARKET, OWN)}
+PROVIDERS: Mapping[Source, Provider] = {
+    p.source: p for p in (RAPIDAPI, AKSHARE, MARKET, OWN, PYTHON)
+}
 
 
 def keyed_hosts(catalog: Catalog) -> set[str]:

@@ -62,6 +62,8 @@ from gateway.trace import Trace as Trace
 from gateway.trace import TraceError as TraceError
 from manifests.catalog import Catalog as Catalog
 from manifests.catalog import CatalogError as CatalogError
+from manifests.functions import FunctionToolError as FunctionToolError
+from manifests.functions import tool as tool
 from manifests.manifest import Column as Column
 from manifests.manifest import Manifest as Manifest
 from manifests.manifest import Parameter as Parameter

@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from itertools import count
@@ -29,6 +29,7 @@ from gateway.compress.extractor import Extractor
 from gateway.compress.shortener import Shortener
 from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
+from gateway.functions import with_functions
 from gateway.grant import Grant
 from gateway.pipeline.answers import Answers
 from gateway.pipeline.bind import Binder, BoundCall, InvalidCall, masked, printable
@@ -96,17 +97,19 @@ class Gateway:
         settings: GatewaySettings | None = None,
         *,
         catalog: Catalog | None = None,
+        tools: Iterable[Callable[..., Any]] = (),
         trace: Trace | None = None,
         observers: Sequence[Observer] = (),
         clock: Clock | None = None,
     ) -> AsyncIterator["Gateway"]:
-        """Open a gateway; leaving the context ends everything that it started.
+        """Open a gateway; leaving the context ends everything that it started. `tools` are Python
+        functions that it serves beside its catalogue, as those of the files that settings name.
 
         Raises `SettingsError`, `CatalogError`, `SnapshotError` if the snapshot can't be read or
         recorded, and `OSError` if the cache can't be opened.
         """
         settings = settings or GatewaySettings.read()
-        catalog = catalog or Catalog.load()
+        catalog = with_functions(catalog or Catalog.load(), settings.tools, tools)
         if settings.market is not None:
             catalog = catalog.with_market()
         async with AsyncExitStack() as parts:

@@ -104,6 +104,7 @@ _Keys = Annotated[
     *(NoDecode, BeforeValidator(_split_by_commas)),
 ]
 _Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_by_commas)]
+_Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split_by_commas)]
 _Seconds = Annotated[float, Field(gt=0, le=DAY_S)]
 _SecondsOrZero = Annotated[float, Field(ge=0, le=DAY_S)]
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -247,6 +248,9 @@ class GatewaySettings(BaseSettings):
     cache_dir: Path = Field(
         default_factory=lambda: user_cache_path("finport"),
         description="Folder of kept answers, quotas, shapes and names.",
+    )
+    tools: _Paths = Field(
+        default=(), description="Python files whose decorated functions are tools, too."
     )
     listings: bool = Field(
         default=True,

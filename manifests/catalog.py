@@ -23,6 +23,7 @@ from manifests.manifest import Manifest
 
 if TYPE_CHECKING:
     from manifests.fintoolbench import Card
+    from manifests.functions import FunctionTool
     from manifests.search import Search
 
 DATA = Path(__file__).parent / "data"
@@ -50,11 +51,27 @@ class Catalog:
             self._by_name[manifest.name] = manifest
         self.cards: Mapping[str, Card] = {}
         """By tool, what a model reads in place of our description and schema, if anything."""
+        self.functions: Mapping[str, FunctionTool] = {}
+        """By tool, the Python function that answers it, if one does."""
 
     def with_cards(self, cards: "Mapping[str, Card]") -> "Catalog":
         """These tools, of which models and judges read other cards."""
         catalog = Catalog(self)
-        catalog.cards = dict(cards)
+        catalog.cards, catalog.functions = dict(cards), self.functions
+        return catalog
+
+    def with_functions(self, tools: "Iterable[FunctionTool]") -> "Catalog":
+        """These tools and Python functions. Raises `CatalogError` for a name twice."""
+        given = [*tools]
+        more = {tool.manifest.name: tool for tool in given}
+        for name in more:
+            both = [tool.manifest for tool in given if tool.manifest.name == name]
+            both += [manifest for manifest in [self.get(name)] if manifest is not None]
+            if len(both) > 1:
+                who = " and ".join(f"{one.source} ({one.upstream})" for one in both)
+                raise CatalogError(f"two tools are named {name}: {who}")
+        catalog = Catalog([*self, *(tool.manifest for tool in more.values())])
+        catalog.cards, catalog.functions = self.cards, {**self.functions, **more}
         return catalog
 
     @classmethod
@@ -80,7 +97,9 @@ class Catalog:
         """These tools and those of a recorded market. Raises `CatalogError` for a name twice."""
         if any(manifest.source == "market" for manifest in self):
             return self
-        return Catalog([*self, *Catalog.market()]).with_cards(self.cards)
+        catalog = Catalog([*self, *Catalog.market()]).with_cards(self.cards)
+        catalog.functions = self.functions
+        return catalog
 
     def __getstate__(self) -> dict[str, object]:
         """What another process gets: the tools, but not the index, which it makes itself."""

@@ -14,7 +14,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Scalar = str | int | float | bool
-Source = Literal["rapidapi", "akshare", "market", "finport"]
+Source = Literal["rapidapi", "akshare", "market", "finport", "python"]
 Timeliness = Literal["realtime", "daily", "weekly", "monthly", "as_filed", "periodic", "static"]
 Intent = Literal["informational", "advisory", "transactional"]
 Domain = Literal[
@@ -144,6 +144,18 @@ class OwnBinding(_Model):
         return ("finport",)
 
 
+class PythonBinding(_Model):
+    """A Python function of the user's by its full name, and a hash of its source code."""
+
+    source: Literal["python"] = "python"
+    function: str
+    code: str
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return (self.function,)
+
+
 class FreshnessOverride(_Model):
     """Freshness of a tool whose answers age differently from its class (`cache/freshness.py`).
 
@@ -198,7 +210,7 @@ class Manifest(_Model):
     columns: tuple[Column, ...] = ()
     observed: Observed | None = None
     binding: Annotated[
-        RapidApiBinding | AkShareBinding | MarketBinding | OwnBinding,
+        RapidApiBinding | AkShareBinding | MarketBinding | OwnBinding | PythonBinding,
         Field(discriminator="source"),
     ]
     freshness: FreshnessOverride | None = None

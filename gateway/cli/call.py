@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 import orjson
 
-from gateway.cli.options import echo_json, modes, read_settings, run, simulation, wrong_usage
+from gateway.cli.options import (
+    echo_json,
+    modes,
+    own_tools,
+    read_settings,
+    run,
+    simulation,
+    wrong_usage,
+)
 from gateway.compress.budget import LIMITS
 from gateway.compress.cut import cut
 from manifests.common.terminal import echo, plain
@@ -42,6 +50,7 @@ Format = Literal["json", "table", "csv", "jsonl"]
     help="The envelope (json, the default), or only the rows: all of them.",
 )
 @click.option("--cache-control", help="Cache-Control directives, as in HTTP: max-age=60, ...")
+@own_tools
 @modes
 @simulation
 def call(

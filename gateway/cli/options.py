@@ -321,10 +321,21 @@ modes = together(
 """The options of where answers come from: a snapshot, a recorded market."""
 
 
+own_tools = click.option(
+    "--tools",
+    multiple=True,
+    metavar="FILE.py",
+    help="Also serve the functions of a Python file that @finport.tool decorates.",
+)
+"""The option of commands that may serve tools of the user's own."""
+
+
 def read_settings(**overrides: object) -> "GatewaySettings":
     """Read the settings; raise a usage error that names the setting that is wrong."""
     from gateway.settings import GatewaySettings, SettingsError
 
+    if not overrides.get("tools"):
+        overrides.pop("tools", None)  # else those of the environment or the file count
     with wrong_usage(SettingsError):
         settings = GatewaySettings.read(**overrides)
         if settings.hosts:

@@ -21,6 +21,7 @@ from gateway.cli.options import (
     OutPath,
     at_first_signal,
     modes,
+    own_tools,
     read_settings,
     run,
     simulation,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 )
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
 @click.option("--worker", type=(int, int, str), hidden=True)
+@own_tools
 @modes
 @simulation
 def serve(

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.options import echo_json
+from gateway.cli.options import echo_json, own_tools, read_settings, wrong_usage
 from manifests.common.duration import duration
 from manifests.common.terminal import echo
 
@@ -21,17 +21,28 @@ if TYPE_CHECKING:
 @click.option("--intent")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
 @click.option("--json", "as_json", is_flag=True)
-def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None) -> None:
+@own_tools
+def tools(
+    words: tuple[str, ...],
+    limit: int,
+    as_json: bool,
+    tools: tuple[str, ...],
+    **tags: str | None,
+) -> None:
     """List the tools with the given tags. QUERY, in English or Chinese, ranks them; the word
     `search` before it may be left out.
 
     `finport tools show NAME` prints one manifest with a sample call.
     """
     from gateway.describe import describe, summarise
+    from gateway.functions import with_functions
     from gateway.pipeline.bind import unknown_tool
+    from gateway.settings_file import SettingsError
     from manifests import Catalog
 
-    catalog = Catalog.load()
+    settings = read_settings(tools=tools)
+    with wrong_usage(SettingsError):
+        catalog = with_functions(Catalog.load(), settings.tools)
     if words[:1] == ("show",) and len(words) == 2:
         manifest = catalog.get(words[1])
         if manifest is None:
@@ -44,10 +55,9 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
     if query:
         import asyncio
 
-        from gateway.cli.options import read_settings
         from gateway.search.finder import ToolFinder
 
-        finder = ToolFinder.of(catalog, read_settings())
+        finder = ToolFinder.of(catalog, settings)
         searched = asyncio.run(finder.search(query, tags))
         found, about = searched.tools, searched.about()
     if as_json:

@@ -64,6 +64,14 @@ REFRESHES = 256
 """Background refreshes that may be under way at once; the others wait for a later caller."""
 
 
+_MADE_BY: Mapping[Source, ProvenanceSource] = {
+    "market": "recorded",
+    "finport": "finport",
+    "python": "live",
+}
+"""Where answers of a source are made, whatever upstream the settings name."""
+
+
 class Answers:
     """Answers to bound calls, for one event loop. `store` is the Redis that it shares, if any, and
     `shapes` compares the shapes of live answers, if that is on.
@@ -263,9 +271,8 @@ class Answers:
         """Ask upstream. An answer is cached, and recorded before the caller gets it."""
         bound, plan, settings = call.bound, call.bound.plan, self._settings
         adapter, started = self._adapters[plan.manifest.source], time.perf_counter()
-        upstream: ProvenanceSource = settings.upstream
+        upstream = _MADE_BY.get(plan.manifest.source, settings.upstream)
         if plan.manifest.is_local:
-            upstream = "finport" if plan.manifest.source == "finport" else "recorded"
             answer = await execute_locally(adapter, bound, flight, settings, call.client)
         else:
             host = self.hosts.of(plan.manifest)
@@ -301,7 +308,8 @@ class Answers:
         error = CallError(ErrorCode.TIMEOUT, f"no answer within the call's {call.limit_s:g} s")
         if late.in_queue and not late.attempts:
             error = self.hosts.of(call.bound.plan.manifest).not_admitted(call.limit_s)
-        return Outcome(error=error, source=self._settings.upstream, attempts=late.attempts)
+        source = _MADE_BY.get(call.bound.plan.manifest.source, self._settings.upstream)
+        return Outcome(error=error, source=source, attempts=late.attempts)
 
     async def _failed(self, call: PendingCall, outcome: Outcome) -> Outcome:
         """What the caller gets of a call that failed; recorded if the gateway records. Raises
