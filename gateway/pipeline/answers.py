@@ -270,8 +270,11 @@ class Answers:
     async def _execute(self, call: PendingCall, flight: Flight[Outcome]) -> Outcome:
         """Ask upstream. An answer is cached, and recorded before the caller gets it."""
         bound, plan, settings = call.bound, call.bound.plan, self._settings
-        adapter, started = self._adapters[plan.manifest.source], time.perf_counter()
-        upstream = _MADE_BY.get(plan.manifest.source, settings.upstream)
+        source = plan.manifest.source
+        adapter, started = self._adapters[source], time.perf_counter()
+        upstream: ProvenanceSource = settings.upstream
+        if source in _MADE_BY:
+            upstream = _MADE_BY[source]
         if plan.manifest.is_local:
             answer = await execute_locally(adapter, bound, flight, settings, call.client)
         else:
