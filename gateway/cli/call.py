@@ -126,6 +126,8 @@ def _print_rows(result: "Result", form: Format) -> int:
     kind, _, invented = (result.upstream or "").partition("_")
     made = "" if kind == result.source else f", made by a {kind} upstream"
     echo(f"{result.tool}: {what}, {result.source}{made}{invented and ', invented'}{age}", err=True)
+    for named in (result.resolved or {}).values():
+        echo(named, err=True)
     return 0
 
 

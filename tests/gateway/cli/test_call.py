@@ -24,6 +24,10 @@ def test_rows_are_printed_whole_in_each_form(tmp_path: Path) -> None:
     table = finport(*CALL, "--format", "table", "--max-rows", "2", cache=tmp_path)
     assert rows[-1]["成交量"] in table.stdout
     assert "收盘" in table.stdout
+    named = ("call", "stock_zh_a_hist", "symbol=平安银行", "--upstream", "simulated")
+    by_name = finport(*named, "--format", "csv", cache=tmp_path)
+    assert by_name.stdout == whole.stdout
+    assert "平安银行 is 平安银行, 000001" in by_name.stderr
 
 
 def test_an_answer_is_shortened_to_a_budget(tmp_path: Path) -> None:
