@@ -9,6 +9,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from traceback import extract_tb
 from typing import Any, Final
 
 from anyio import to_thread
@@ -65,8 +66,12 @@ class FunctionAdapter(Adapter):
         except ValueError as error:
             text = f"{manifest.name} refuses this: {str(error)[:LONGEST]}"
             raise UpstreamFault("rejected", text) from None
-        except Exception as error:
-            log.exception("%s failed", tool.manifest.binding.hosts[0])
+        except Exception as error:  # noqa: BLE001 - it is the function's
+            # Its words may hold a secret of the function's; the place is enough to find it.
+            place = extract_tb(error.__traceback__)[-1]
+            where = tool.manifest.binding.hosts[0]
+            kind = type(error).__name__
+            log.error("%s failed: %s in %s, line %d", where, kind, place.name, place.lineno or 0)
             text = f"{manifest.name} raised {type(error).__name__}; the gateway's log has more"
             raise UpstreamFault("crashed", text) from None
 
