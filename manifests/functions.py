@@ -182,7 +182,7 @@ def _parameters(
         required = given.default is inspect.Parameter.empty
         default = None if required else given.default
         default = default.isoformat() if isinstance(default, date) else default
-        example = examples.get(given.name, default if default is not None else None)
+        example = examples.get(given.name, default)
         if example is None:
             example = enum[0] if enum else _EXAMPLES[hint]
         found.append(

@@ -182,7 +182,7 @@ class Symbols:
         for one in self._spoken.get(_sound(key), ()):
             found.setdefault(one, Match(one, 95.0, "pinyin"))
         if len(key) > 1:
-            for name, score, _ in _similar(key, [*self._by_name]):
+            for name, score in _similar(key, [*self._by_name]):
                 by = "part of the name" if key in name else "similar spelling"
                 for one in self._by_name[name]:
                     found.setdefault(one, Match(one, score, by))
@@ -263,13 +263,13 @@ class SymbolTable:
 
     async def read(self) -> Symbols:
         """The instruments that are known now."""
-        if self._symbols is not None:
-            return self._symbols
         async with self._reading:
+            if self._symbols is not None:
+                return self._symbols
             symbols, age_s = await to_thread.run_sync(self._read)
-            if self._symbols is None and self._listings is not None and age_s > OLD_S:
-                self._renewal = asyncio.create_task(self._renew(self._listings))
             self._symbols = symbols
+            if self._listings is not None and age_s > OLD_S:
+                self._renewal = asyncio.create_task(self._renew(self._listings))
             return symbols
 
     async def renewed(self) -> Symbols:
@@ -355,15 +355,16 @@ def _sound(name: str, *, initials: bool = False) -> str:
     return "".join(lazy_pinyin(name, style=style))
 
 
-def _similar(key: str, names: Sequence[str]) -> list[tuple[str, float, int]]:
+def _similar(key: str, names: Sequence[str]) -> list[tuple[str, float]]:
+    """Names that have `key` in them or are spelt alike, the most similar first."""
     from rapidfuzz import fuzz, process
 
-    whole = process.extract(key, names, scorer=fuzz.ratio, score_cutoff=LEAST, limit=20)
-    parts = [(name, 100.0 * len(key) / len(name), 0) for name in names if key in name]
-    found = {name: (name, max(score, 80.0), 0) for name, score, _ in parts}
-    for name, score, _ in whole:
-        found.setdefault(name, (name, score - 1, 0))
-    return sorted(found.values(), key=lambda one: -one[1])[:20]
+    found = {name: max(100.0 * len(key) / len(name), 80.0) for name in names if key in name}
+    for name, score, _ in process.extract(
+        key, names, scorer=fuzz.ratio, score_cutoff=LEAST, limit=20
+    ):
+        found.setdefault(name, score - 1)
+    return sorted(found.items(), key=lambda one: -one[1])[:20]
 
 
 def _read_code(text: str) -> tuple[str, str]:
