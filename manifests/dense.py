@@ -12,8 +12,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
-from math import sqrt
-from operator import mul
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -186,9 +184,3 @@ def fused(rankings: Iterable[Ranking], limit: int) -> Ranking:
         for place, (name, _) in enumerate(ranking, 1):
             scores[name] += 1 / (RANK_CONSTANT + place)
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
-
-
-def unit(vector: Vector) -> tuple[float, ...]:
-    """The vector of the same direction that has the length 1."""
-    length = sqrt(sum(map(mul, vector, vector))) or 1.0
-    return tuple(figure / length for figure in vector)

@@ -4,7 +4,7 @@ Three readings of a question are compared with each tool: its words (BM25F over 
 over questions that people wrote for the packaged tools), its meaning (vectors of a multilingual
 sentence encoder, where the package that brings it is installed), and its facets. A linear ranker
 weighs them; its weights are in `search.json` and were learnt from the project's own labelled
-queries (`finbench retrieval --learn`).
+queries (`finbench retrieval queries --learn`).
 
 The text of a tool is its manifest and, where AkShare is installed, AkShare's own documentation of
 the function, which is read from the installed package and stored nowhere. A question is in English,
@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import exp, log
+from math import exp
 from pathlib import Path
 from typing import Final
 
@@ -30,13 +30,13 @@ from manifests.facets import KINDS, Facets, Intent, facets_of, read, shipped_fac
 from manifests.manifest import Manifest
 from manifests.spelling import COMMON, Spelling, words_of
 from manifests.symbols import Symbols
-from manifests.words import CHINESE, Glossary, words
+from manifests.words import CHINESE, LENGTH, SATURATION, Glossary, rarity, words
 
 _FOLDER = Path(__file__).parent
 QUESTIONS: Final = _FOLDER / "questions.tsv"
 RANKER: Final = _FOLDER / "search.json"
 
-# The weight of a term in each field, and the constants of BM25F (Robertson and Zaragoza, 2009).
+# The weight of a term in each field, and further constants of BM25F.
 # The optimum is flat, so values are round: half or double of one moves recall@20 by 0.02 at most.
 FIELDS = {
     "name": 3.0,
@@ -46,8 +46,6 @@ FIELDS = {
     "documentation": 0.5,
     "columns": 0.25,
 }
-SATURATION = 1.2
-LENGTH = 0.75
 REPEATED = 2.0
 CONCEPT = 2.0
 READ_FROM = 0.8
@@ -100,7 +98,7 @@ class Postings:
         return self._postings.keys()
 
     def scores(self, weights: Mapping[str, float]) -> Floats:
-        """The score of each text, and as a share of what a text with all the terms would have."""
+        """The score of each text."""
         scores = np.zeros(self.size)
         for term, weight in weights.items():
             if posting := self._postings.get(term):
@@ -116,7 +114,7 @@ class Postings:
             if term in COMMON:
                 continue
             posting = self._postings.get(term)
-            rare = weight * rarity(len(posting[0]) if posting else 0, self.size)
+            rare = weight * self._rarity(term)
             whole += rare
             lacking = np.full(self.size, rare)
             if posting:
@@ -129,14 +127,12 @@ class Postings:
         """A score that a text would have if each term of a query were prominent in it. A term that
         no text has counts as a rare one.
         """
-        unseen = rarity(0, self.size)
-        total = 0.0
-        for term, weight in weights.items():
-            posting = self._postings.get(term)
-            having = len(posting[0]) if posting else None
-            idf = unseen if having is None else rarity(having, self.size)
-            total += weight * idf * SATURATION
-        return total or 1.0
+        total = sum(weight * self._rarity(term) for term, weight in weights.items())
+        return total * SATURATION or 1.0
+
+    def _rarity(self, term: str) -> float:
+        posting = self._postings.get(term)
+        return rarity(len(posting[0]) if posting else 0, self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,26 +160,18 @@ class Search:
         manifests: Iterable[Manifest],
         documents: Mapping[str, str] | None = None,
         *,
-        glossary: Glossary | None = None,
-        fields: Mapping[str, float] = FIELDS,
         encoder: Encoder | None = None,
-        symbols: Symbols | None = None,
         ranker: Ranker | None = None,
-        without: Collection[str] = (),
     ) -> None:
-        """`documents` has more text about a tool, in any language, by the tool's name. `fields` has
-        the weight of each field. `without` names features that are left out.
-        """
-        self.glossary = Glossary.load() if glossary is None else glossary
-        self.symbols = Symbols.load() if symbols is None else symbols
+        """`documents` has more text about a tool, in any language, by the tool's name."""
+        self.glossary, self.symbols = Glossary.load(), Symbols.load()
         self._ranker = Ranker.load() if ranker is None else ranker
-        self._without = {*without}
         tools = sorted(manifests, key=lambda manifest: manifest.name)
         self.names = [tool.name for tool in tools]
         texts = [_texts(tool, documents or {}) for tool in tools]
-        counts = {field: [self._terms(text[field]) for text in texts] for field in fields}
-        self._words = Postings(counts, fields)
-        asked = questions() if "questions" not in self._without else {}
+        counts = {field: [self._terms(text[field]) for text in texts] for field in FIELDS}
+        self._words = Postings(counts, FIELDS)
+        asked = questions()
         self._asked = [asked.get(name, ()) for name in self.names]
         self._unasked = np.array([not some for some in self._asked], bool)
         self._owner = np.array(
@@ -288,7 +276,7 @@ class Search:
         found["named"] = self._takes_name * bool(intent.names)
         found["unnamed"] = self._takes_name - found["named"]
         found["elsewhere"] = found["country_other"] * bool(intent.names)
-        return {name: values for name, values in found.items() if name not in self._without}
+        return found
 
     def _places(self, allowed: Collection[str] | None) -> NDArray[np.int64]:
         if allowed is None:
@@ -475,11 +463,6 @@ def _texts(tool: Manifest, documents: Mapping[str, str]) -> dict[str, str]:
         "documentation": documents.get(tool.name, ""),
     }
     return {field: text.replace("_", " ") for field, text in texts.items()}
-
-
-def rarity(having: int, texts: int) -> float:
-    """The weight of a term that so many of all texts have (the idf of BM25)."""
-    return log(1 + (texts - having + 0.5) / (having + 0.5))
 
 
 def _damped(count: int) -> float:

@@ -8,6 +8,7 @@ gives the same terms, and nothing leaves the process, because rjieba includes it
 
 import re
 from collections.abc import Iterable, Iterator
+from math import log
 from pathlib import Path
 
 GLOSSARY = Path(__file__).parent / "glossary.tsv"
@@ -15,6 +16,10 @@ GLOSSARY = Path(__file__).parent / "glossary.tsv"
 _RUN = re.compile(r"[a-z0-9]+|[\u4e00-\u9fff]+")
 _UNIT = re.compile(r"[a-z0-9]+|[\u4e00-\u9fff]")
 CHINESE = "\u4e00"
+
+# The constants of BM25 (Robertson and Zaragoza, 2009).
+SATURATION = 1.2
+LENGTH = 0.75
 
 Unit = tuple[str, ...]
 
@@ -29,6 +34,11 @@ def words(text: str) -> Iterator[str]:
             yield from (word for word in cut_for_search(run) if len(word) > 1)
         elif not run.isdigit():
             yield _singular(run)
+
+
+def rarity(having: int, texts: int) -> float:
+    """The weight of a term that so many of all texts have (the idf of BM25)."""
+    return log(1 + (texts - having + 0.5) / (having + 0.5))
 
 
 class Glossary:

@@ -9,13 +9,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import sqrt
+from operator import mul
 
 from anyio import to_thread
 
 from adapters.embeddings import Embedder
-from manifests.dense import unit
-from manifests.search import LENGTH, SATURATION, rarity
-from manifests.words import words
+from manifests.words import LENGTH, SATURATION, rarity, words
 
 CACHED = 4_096
 """The number of texts whose words are kept."""
@@ -101,3 +100,9 @@ def _cosines(vectors: Mapping[str, "array[float]"], question: str) -> dict[str, 
         text: min(1.0, max(0.0, sum(a * b for a, b in zip(asked, vector, strict=True))))
         for text, vector in vectors.items()
     }
+
+
+def unit(vector: Sequence[float]) -> tuple[float, ...]:
+    """The vector of the same direction that has the length 1."""
+    length = sqrt(sum(map(mul, vector, vector))) or 1.0
+    return tuple(figure / length for figure in vector)

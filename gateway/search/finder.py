@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from adapters.embeddings import Embedder, EndpointEmbedder, LocalEmbedder
+from adapters.embeddings import Embedder
 from adapters.fault import UpstreamFault
+from gateway.search.embedder import embedder_of
 from gateway.search.endpoint_limits import EndpointLimits, NotAskedError
 from gateway.settings import GatewaySettings
 from manifests import Catalog, Manifest
@@ -52,17 +53,6 @@ PER_MINUTE = 300
 def embedder_limits(per_minute: int | None = None) -> EndpointLimits:
     """Limits for the embedder of one event loop."""
     return EndpointLimits("embedder", wait_s=WAIT_S, per_minute=per_minute)
-
-
-def embedder_of(settings: GatewaySettings) -> Embedder | None:
-    """The embedder that the settings name, if any."""
-    model = settings.embeddings_model
-    if model is None:
-        return None
-    if settings.embeddings_url is None:
-        return LocalEmbedder(model)
-    key = settings.embeddings_key
-    return EndpointEmbedder(settings.embeddings_url, model, key.get_secret_value() if key else None)
 
 
 def _read_vectors(file: Path, texts: int) -> list[Vector] | None:

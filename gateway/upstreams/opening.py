@@ -10,7 +10,7 @@ from adapters.adapter import Adapter
 from adapters.provider import Parts, ProviderError, is_asked
 from adapters.providers import PROVIDERS
 from cache import Clock
-from gateway.search.finder import embedder_of
+from gateway.search.embedder import embedder_of
 from gateway.settings import SIMULATED_SECRET, GatewaySettings, SettingsError
 from gateway.sharing.allotments import Allotments
 from gateway.sharing.sessions import Inbox
