@@ -6,7 +6,7 @@ name and the reason. No two tools have the same name.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -24,6 +24,7 @@ from manifests.manifest import Manifest
 if TYPE_CHECKING:
     from manifests.fintoolbench import Card
     from manifests.functions import FunctionTool
+    from manifests.providers import ProviderSettings
     from manifests.search import Search
 
 DATA = Path(__file__).parent / "data"
@@ -41,7 +42,7 @@ class CatalogError(Exception):
 
 
 class Catalog:
-    """An immutable set of manifests."""
+    """A set of manifests, which changes only as a whole (`adopt`)."""
 
     def __init__(self, manifests: Iterable[Manifest]) -> None:
         self._by_name: dict[str, Manifest] = {}
@@ -53,26 +54,63 @@ class Catalog:
         """By tool, what a model reads in place of our description and schema, if anything."""
         self.functions: Mapping[str, FunctionTool] = {}
         """By tool, the Python function that answers it, if one does."""
+        self.providers: Mapping[str, ProviderSettings] = {}
+        """The user's providers, by name."""
+        self._twin: Catalog | None = None
+        """A catalogue of the same tools, whose search is used."""
+        self.version = 0
+        self.listeners: set[Callable[[], None]] = set()
+        """Are called when the tools have changed."""
 
     def with_cards(self, cards: "Mapping[str, Card]") -> "Catalog":
         """These tools, of which models and judges read other cards."""
-        catalog = Catalog(self)
-        catalog.cards, catalog.functions = dict(cards), self.functions
+        catalog = self._copy(self)
+        catalog.cards = dict(cards)
         return catalog
 
-    def with_functions(self, tools: "Iterable[FunctionTool]") -> "Catalog":
-        """These tools and Python functions. Raises `CatalogError` for a name twice."""
-        given = [*tools]
-        more = {tool.manifest.name: tool for tool in given}
-        for name in more:
-            both = [tool.manifest for tool in given if tool.manifest.name == name]
-            both += [manifest for manifest in [self.get(name)] if manifest is not None]
-            if len(both) > 1:
-                who = " and ".join(f"{one.source} ({one.upstream})" for one in both)
+    def with_own(
+        self,
+        manifests: Iterable[Manifest] = (),
+        tools: "Iterable[FunctionTool]" = (),
+        providers: "Mapping[str, ProviderSettings] | None" = None,
+    ) -> "Catalog":
+        """A copy with the tools of the user's providers. Raises `CatalogError` for a name twice,
+        with both places that it comes from.
+        """
+        functions = [*tools]
+        own = [*manifests, *(tool.manifest for tool in functions)]
+        taken = dict[str, Manifest]()
+        for manifest in own:
+            name = manifest.name
+            other = taken.setdefault(name, manifest)
+            other = self.get(name) or other
+            if other is not manifest:
+                who = " and ".join(_home(one) for one in (other, manifest))
                 raise CatalogError(f"two tools are named {name}: {who}")
-        catalog = Catalog([*self, *(tool.manifest for tool in more.values())])
-        catalog.cards, catalog.functions = self.cards, {**self.functions, **more}
+        catalog = self._copy([*self, *own])
+        catalog.functions = {**self.functions, **{tool.manifest.name: tool for tool in functions}}
+        catalog.providers = {**self.providers, **(providers or {})}
+        if not own:
+            catalog._twin = self
         return catalog
+
+    def _copy(self, manifests: Iterable[Manifest]) -> "Catalog":
+        catalog = Catalog(manifests)
+        catalog.cards, catalog.functions = self.cards, self.functions
+        catalog.providers = self.providers
+        return catalog
+
+    def adopt(self, other: "Catalog") -> None:
+        """Have the tools of another catalogue from now on; who remembers anything of the tools
+        sees by `version` that they changed, or is a listener.
+        """
+        self._by_name, self.cards, self._twin = other._by_name, other.cards, other._twin
+        self.functions, self.providers = other.functions, other.providers
+        for name in ("search", "revision"):
+            vars(self).pop(name, None)
+        self.version += 1
+        for listener in [*self.listeners]:
+            listener()
 
     @classmethod
     def load(cls, path: Path | None = None) -> "Catalog":
@@ -97,13 +135,12 @@ class Catalog:
         """These tools and those of a recorded market. Raises `CatalogError` for a name twice."""
         if any(manifest.source == "market" for manifest in self):
             return self
-        catalog = Catalog([*self, *Catalog.market()]).with_cards(self.cards)
-        catalog.functions = self.functions
-        return catalog
+        return self._copy([*self, *Catalog.market()])
 
     def __getstate__(self) -> dict[str, object]:
         """What another process gets: the tools, but not the index, which it makes itself."""
-        return {name: value for name, value in vars(self).items() if name != "search"}
+        kept = {name: value for name, value in vars(self).items() if name != "search"}
+        return kept | {"listeners": set(), "_twin": None}
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -140,6 +177,8 @@ class Catalog:
     @cached_property
     def search(self) -> "Search":
         """The embedded search. Building its index on first use takes a second."""
+        if self._twin is not None:
+            return self._twin.search
         from manifests.dense import embedded_encoder
         from manifests.search import Search, akshare_documents
 
@@ -150,6 +189,12 @@ class Catalog:
         """A hash over the revisions of all tools, independent of their order."""
         lines = sorted(f"{m.name} {m.revision}" for m in self)
         return blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
+
+
+def _home(manifest: Manifest) -> str:
+    if manifest.provider is not None:
+        return f"provider {manifest.provider}"
+    return f"{manifest.source} ({manifest.upstream})"
 
 
 @cache

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.options import echo_json, own_tools, read_settings, wrong_usage
+from gateway.cli.options import echo_json, providers, read_settings, wrong_usage
 from manifests.common.duration import duration
 from manifests.common.terminal import echo
 
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 @click.option("--intent")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
 @click.option("--json", "as_json", is_flag=True)
-@own_tools
+@providers
 def tools(
     words: tuple[str, ...],
     limit: int,
     as_json: bool,
+    catalog: str | None,
     tools: tuple[str, ...],
+    manifests: tuple[str, ...],
+    openapi: tuple[str, ...],
+    mcp: tuple[str, ...],
     **tags: str | None,
 ) -> None:
     """List the tools with the given tags. QUERY, in English or Chinese, ranks them; the word
@@ -34,30 +38,31 @@ def tools(
 
     `finport tools show NAME` prints one manifest with a sample call.
     """
-    from gateway.describe import describe, summarise
-    from gateway.functions import with_functions
-    from gateway.pipeline.bind import unknown_tool
-    from gateway.settings_file import SettingsError
-    from manifests import Catalog
+    import asyncio
 
-    settings = read_settings(tools=tools)
+    from gateway.describe import describe, summarise
+    from gateway.pipeline.bind import unknown_tool
+    from gateway.providers import catalog_of
+    from gateway.settings_file import SettingsError
+
+    settings = read_settings(
+        catalog=catalog, tools=tools, manifests=manifests, openapi=openapi, mcp=mcp
+    )
     with wrong_usage(SettingsError):
-        catalog = with_functions(Catalog.load(), settings.tools)
+        known = asyncio.run(catalog_of(settings))
     if words[:1] == ("show",) and len(words) == 2:
-        manifest = catalog.get(words[1])
+        manifest = known.get(words[1])
         if manifest is None:
-            raise click.ClickException(unknown_tool(catalog, words[1]).message)
+            raise click.ClickException(unknown_tool(known, words[1]).message)
         echo_json(describe(manifest)) if as_json else _show(manifest)
         return
     _check(tags)
     query = " ".join(words[words[:1] == ("search",) :])
-    found, about = catalog.select(**tags), dict[str, Any]()
+    found, about = known.select(**tags), dict[str, Any]()
     if query:
-        import asyncio
-
         from gateway.search.finder import ToolFinder
 
-        finder = ToolFinder.of(catalog, settings)
+        finder = ToolFinder.of(known, settings)
         searched = asyncio.run(finder.search(query, tags))
         found, about = searched.tools, searched.about()
     if as_json:
@@ -68,7 +73,7 @@ def tools(
         echo(_read(about))
     for manifest in found[:limit]:
         echo(f"{manifest.name:<44} {manifest.source:<9} {manifest.description}")
-    matching = " that match" if query or len(found) < len(catalog) else ""
+    matching = " that match" if query or len(found) < len(known) else ""
     echo(f"{min(limit, len(found))} of {len(found)} tools{matching}")
 
 
