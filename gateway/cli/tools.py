@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from manifests import Catalog, Manifest
 
 
+VECTOR_S = 0.0025
+"""About how long the search takes to read a tool once."""
+
+
 @click.command()
 @click.argument("words", nargs=-1, metavar="[QUERY]... | show NAME")
 @click.option("--source")
@@ -63,6 +67,10 @@ def tools(
     if query:
         from gateway.search.finder import ToolFinder
 
+        if (lacking := known.search.missing) > 0:
+            seconds = lacking * VECTOR_S
+            echo(f"reading {lacking} tools for search, once: about {seconds:.0f} s", err=True)
+            known.search.embed()
         finder = ToolFinder.of(known, settings)
         searched = asyncio.run(finder.search(query, tags))
         found, about = searched.tools, searched.about()
