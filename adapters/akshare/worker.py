@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from adapters.fault import Kind, UpstreamFault
@@ -210,6 +211,15 @@ def _fault(call: "Call", kind: Kind, message: str, retryable: bool = False) -> R
     return {"fault": fault}, b""
 
 
+def _function(akshare: ModuleType, name: str) -> Callable[..., Any] | None:
+    """The function of AkShare's own of that name. What AkShare imports, and its modules and
+    classes, are none.
+    """
+    found = getattr(akshare, name, None)
+    is_own = str(getattr(found, "__module__", "")).startswith("akshare.")
+    return found if callable(found) and is_own and not isinstance(found, type) else None
+
+
 def _confine(worker_bytes: int) -> None:
     """Bound the memory, with `MemoryError` for a call over it; forbid core dumps and new rights."""
     bound_memory(2 * worker_bytes)
@@ -273,7 +283,7 @@ def main() -> None:
     _leave_root([sys.prefix, os.__file__, akshare.__file__, __file__, *certificates])
     _confine(hello["worker_bytes"])
     govern(hello["base_url"], hello["threads"])
-    allowed = {n: getattr(akshare, n) for n in hello["functions"] if hasattr(akshare, n)}
+    allowed = {n: found for n in hello["functions"] if (found := _function(akshare, n)) is not None}
     worker = Worker(allowed, out)
     worker.start(hello["threads"])
     os.register_at_fork(after_in_child=lambda: os.close(out.fileno()))

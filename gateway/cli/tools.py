@@ -111,6 +111,8 @@ def _show(manifest: "Manifest") -> None:
     console.print(f"{manifest.name}: {manifest.description}")
     if manifest.unavailable:
         console.print(f"unavailable: {manifest.unavailable}")
+    if manifest.generated:
+        console.print(f"generated from {manifest.generated}, checked by nobody")
     signature = Signature(manifest)
     if signature.names:
         expected = signature.allowed()
