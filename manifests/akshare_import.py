@@ -35,7 +35,7 @@ from manifests.akshare_source import (
 )
 from manifests.catalog import Catalog, read, text_of
 from manifests.common.files import replaced_file
-from manifests.common.nearest import did_you_mean
+from manifests.common.nearest import hint, nearest
 from manifests.common.problem import first_problem
 from manifests.manifest import (
     AkShareBinding,
@@ -184,7 +184,7 @@ def imported(names: Iterable[str] | None, known: Catalog, prefix: str = "") -> I
             result.refused[name] = "the catalogue has a manifest for it already"
         elif name not in entries:
             text = f"AkShare {result.release} has no function of that name"
-            result.refused[name] = text + did_you_mean(name, entries)
+            result.refused[name] = text + hint(nearest(name, entries))
         elif known.get(prefix + name) is not None:
             result.refused[name] = f"the catalogue has a tool {prefix + name} already"
         else:
@@ -210,7 +210,8 @@ def write(result: Imported, folder: Path, *, force: bool) -> list[Path]:
         if not isinstance(manifest.binding, AkShareBinding):
             continue
         function = manifest.binding.function
-        file = place.get(manifest.name, folder / f"{function.partition('_')[0]}.json")
+        family = function.strip("_").partition("_")[0] or "other"
+        file = place.get(manifest.name, folder / f"{family}.json")
         if force or manifest.name not in place:
             new.setdefault(file, {})[manifest.name] = manifest
             continue

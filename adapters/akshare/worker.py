@@ -212,12 +212,13 @@ def _fault(call: "Call", kind: Kind, message: str, retryable: bool = False) -> R
 
 
 def _function(akshare: ModuleType, name: str) -> Callable[..., Any] | None:
-    """The function of AkShare's own of that name. What AkShare imports, and its modules and
-    classes, are none.
+    """AkShare's own function of that name. Its modules and classes, and what it imports from
+    others, are none.
     """
     found = getattr(akshare, name, None)
-    is_own = str(getattr(found, "__module__", "")).startswith("akshare.")
-    return found if callable(found) and is_own and not isinstance(found, type) else None
+    package = str(getattr(found, "__module__", "")).partition(".")[0]
+    is_own = package == akshare.__name__ and not isinstance(found, type)
+    return found if is_own and callable(found) else None
 
 
 def _confine(worker_bytes: int) -> None:
