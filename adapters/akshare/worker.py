@@ -33,6 +33,7 @@ from adapters.mask import mask_of
 from adapters.normalise import MAX_BYTES, from_object, masked
 
 if TYPE_CHECKING:  # the parent may import this module, and does not need requests
+    from adapters.akshare.worker_caches import Caches
     from adapters.akshare.worker_http import Call
 
 NICE = 10
@@ -67,8 +68,14 @@ Reply = tuple[dict[str, Any], bytes]
 class Worker:
     """Threads that run calls from one queue and write their replies to one pipe."""
 
-    def __init__(self, functions: Mapping[str, Callable[..., Any]], out: BinaryIO) -> None:
+    def __init__(
+        self,
+        functions: Mapping[str, Callable[..., Any]],
+        out: BinaryIO,
+        caches: "Caches | None" = None,
+    ) -> None:
         self._functions = functions
+        self._caches = caches
         self._out = out
         self._writing = threading.Lock()
         self._jobs: queue.SimpleQueue[Call] = queue.SimpleQueue()
@@ -129,6 +136,8 @@ class Worker:
         if function is None:
             text = f"the installed AkShare has no function {call.function}"
             return _fault(call, "not_configured", text)
+        if self._caches is not None:
+            self._caches.renew()
         try:
             mask = mask_of(call.secrets)
             answer = call.run(lambda: masked(from_object(function(**call.arguments)), mask))
@@ -273,6 +282,7 @@ def main() -> None:
     try:
         import akshare
 
+        from adapters.akshare.worker_caches import Caches
         from adapters.akshare.worker_http import govern
     except Exception as error:  # noqa: BLE001 - sent to the parent, which reports it to the caller
         reason = f"AkShare can't be imported: {type(error).__name__}: {error}"
@@ -285,7 +295,8 @@ def main() -> None:
     _confine(hello["worker_bytes"])
     govern(hello["base_url"], hello["threads"])
     allowed = {n: found for n in hello["functions"] if (found := _function(akshare, n)) is not None}
-    worker = Worker(allowed, out)
+    own = [m for name, m in sys.modules.items() if name.partition(".")[0] == akshare.__name__]
+    worker = Worker(allowed, out, Caches(own))
     worker.start(hello["threads"])
     os.register_at_fork(after_in_child=lambda: os.close(out.fileno()))
     worker.send(frame({"ready": akshare.__version__}))
