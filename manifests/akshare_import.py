@@ -80,7 +80,7 @@ _FRESH: tuple[tuple[re.Pattern[str], Timeliness], ...] = (
     (
         re.compile(
             r"实时|分时|分钟|当前时点|即时|快讯|新闻|资讯|报价|盘口|交易提醒|(?<!历史)行情数据"
-            r"|人气|热度|逐笔|估算|_spot|_min\b|_min_|_quote|^news_"
+            r"|人气|热度|逐笔|估算|_spot|_min\b|_min_|_quote|_tick|_realtime|^news_"
         ),
         "realtime",
     ),

@@ -13,10 +13,12 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
+from adapters.akshare.adapter import AkShareAdapter
+from adapters.fault import UpstreamFault
 from adapters.host import ORIGINAL_HOST
 from gateway import CallContext, Gateway, GatewaySettings
 from gateway.server import http
-from manifests import Catalog
+from manifests import AkShareBinding, Catalog
 from manifests.akshare_import import imported, write
 from tests.support.akshare_pages import CASES, Case, answer
 from tests.support.installed import NEEDS_AKSHARE
@@ -131,6 +133,17 @@ async def test_arguments_of_an_imported_function_are_checked_before_it_is_called
     assert result.error.code == "invalid_arguments"
     assert told in result.error.message
     assert len(served.asked) == before
+
+
+async def test_a_catalogue_can_name_only_functions_that_are_akshare_s_own(served: Served) -> None:
+    names = ("pd", "os", "requests", "stock", "sys", "__import__", "version", "demjson")
+    manifest = tool(served.catalog, "spot_goods")
+    async with AkShareAdapter.open(names, workers=1) as adapter:
+        for name in names:
+            binding = AkShareBinding(function=name, hosts=("x.com",))
+            foreign = manifest.model_copy(update={"binding": binding})
+            with pytest.raises(UpstreamFault, match="has no function"):
+                await adapter.fetch(foreign, {}, PATIENCE_S)
 
 
 async def test_it_is_told_that_a_program_made_the_manifest(served: Served) -> None:
