@@ -61,6 +61,7 @@ _SUBJECTS = frozenset(
 )
 _CREDENTIALS = frozenset({"cookie", "token", "api_key", "password"})
 
+_LIST = re.compile(r"[，,;； ]*choice of *\{[^}]*\}[，,;；。 ]*")
 _EVERY = re.compile(r"全部|所有|all$", re.IGNORECASE)
 _INSTRUMENT = re.compile(r"指数$|国债$|期权$|合约$|^(?:sh|sz)?\d{6}$")
 _NO_SCALAR = re.compile(
@@ -362,6 +363,8 @@ def _parameter(of: _Argument) -> Parameter:
     is_subject = name in _SUBJECTS and default not in (None, "")
     required = is_needed or (is_subject and (is_instrument or not has_list))
     example = next(examples, None)
+    if enum:  # it says what the list does
+        about = _LIST.sub(" ", about).strip() or name
     if required and example is None:
         raise ValueError(f"{name} is required, but the package has no example of it")
     return Parameter(

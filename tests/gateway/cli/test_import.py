@@ -122,6 +122,7 @@ TABLE = {"a": 1}
 def good(symbol: str = "a", count: int = 3, __class__=None, rows: list = [1]) -> dict:
     """Docs.
 
+    :param symbol: which, choice of {"a", "b"}
     :param count: how many
     """
     return TABLE[symbol]
@@ -186,6 +187,7 @@ def test_a_hostile_package_is_read_and_not_run(tmp_path: Path) -> None:
     assert len(tool.description) == 1_000
     symbol, count, odd, rows = tool.parameters
     assert (symbol.enum, symbol.default, symbol.required) == (("a",), "a", False)
+    assert symbol.description == "which"
     assert (count.type, count.default, count.description) == ("integer", 3, "how many")
     assert odd.name == "__class__"
     assert rows.withdrawn is not None
