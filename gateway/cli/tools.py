@@ -127,6 +127,8 @@ def _show(manifest: "Manifest") -> None:
     console.print(f"{manifest.name}: {manifest.description}")
     if manifest.unavailable:
         console.print(f"unavailable: {manifest.unavailable}")
+    if manifest.generated:
+        console.print(f"generated from {manifest.generated}, checked by nobody")
     signature = Signature(manifest)
     if signature.names:
         expected = signature.allowed()
@@ -152,8 +154,6 @@ def _show(manifest: "Manifest") -> None:
     }
     if manifest.provider is not None:
         facts["provider"] = manifest.provider
-    if manifest.generated is not None:
-        facts["made of"] = f"{manifest.generated}; no person wrote this manifest"
 
     for name, value in facts.items():
         console.print(f"{name:<9}{value}")
