@@ -15,12 +15,16 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, Self
 
+import anyio
 import orjson
 
+from bench.agents import ToolCall
+from bench.client import ToolClient
 from bench.judges.judge import Judge
 from bench.judges.judging import Judging
 from bench.judges.registry import JudgeSettings, judge_named, open_judge
 from bench.record import (
+    DRIVER,
     OUTPUT_CHARS,
     Ending,
     EpisodeRecord,
@@ -28,12 +32,16 @@ from bench.record import (
     is_infrastructure,
     storable,
 )
-from bench.runs.episode import begun, end
+from bench.runs.driver import CLOSING_S, SESSION, Session
+from bench.runs.episode import answered, begun, end, pending, refused, within_bounds
 from bench.suites import load_suite
 from bench.suites.suite import Suite, measure
 from bench.task import Task
+from gateway import CallContext, Result
 from gateway.errors import ErrorCode
-from manifests import Catalog
+from gateway.pipeline.bind import REDACTED
+from manifests import Catalog, Manifest
+from manifests.export import export
 
 CALLS: Final = ("call_tool", "execute_tool")
 """Tools by which an MCP client calls others, whose name they take."""
@@ -81,6 +89,39 @@ class Rollouts:
         """
         offered = self.suite.offered(task)
         return list(dict.fromkeys(offered or (call.name for call in task.tools)))
+
+    @asynccontextmanager
+    async def play(
+        self, task: Task, client: ToolClient, *, repeat: int = 0, framework: str = ""
+    ) -> AsyncIterator["Play"]:
+        """An episode whose calls go through `client`, in a session if the suite has one, which is
+        closed with the context. Raises `SessionError` if that can't be opened.
+        """
+        record = begun(self.suite, task, repeat, framework)
+        names, environment = self.tools(task), self.suite.environment(task)
+        catalog = Catalog.load().with_market()
+        tools = [tool for tool in map(catalog.get, names) if tool is not None]
+        record.candidate_tools = [tool.name for tool in tools]
+        if environment is None:
+            yield Play(client, record, tools, None)
+            return
+        context = CallContext(episode=record.episode, step=DRIVER)
+
+        async def aside(tool: str, arguments: Mapping[str, Any]) -> Result:
+            made = pending(ToolCall(tool, {}), DRIVER)
+            record.tool_calls.append(made)
+            return answered(made, await client.call(tool, arguments, context))
+
+        session = Session.of(await aside(environment.opening, environment.arguments), environment)
+        opened = record.tool_calls[-1]
+        opened.output = str(opened.output).replace(session.id, REDACTED)
+        opened.parameters = dict(environment.arguments)
+        inside = (environment.opening, environment.closing)
+        try:
+            yield Play(client, record, [t for t in tools if t.name not in inside], session)
+        finally:
+            with anyio.move_on_after(CLOSING_S, shield=True):
+                await aside(environment.closing, {SESSION: session.id})
 
     def record(
         self,
@@ -138,6 +179,54 @@ class Rollouts:
         return Score(
             None if outage else reward, figures, found.passed, figures.get("StepCredit"), outage
         )
+
+
+class Play:
+    """An episode that a framework plays by calling tools one after another. `record` is what it did
+    so far, and `tools` are those that its agent is offered.
+    """
+
+    def __init__(
+        self,
+        client: ToolClient,
+        record: EpisodeRecord,
+        tools: Sequence[Manifest],
+        session: Session | None,
+    ) -> None:
+        self.record = record
+        self.tools = tuple(tools)
+        self._client = client
+        self._session = session
+        self._step = 0
+
+    def schemas(self) -> list[dict[str, Any]]:
+        """The tools as functions of Chat Completions. A session is named by the play itself."""
+        found = [export(tool, "openai") for tool in self.tools]
+        for schema in found if self._session is not None else ():
+            parameters = schema["function"]["parameters"]
+            parameters["properties"].pop(SESSION, None)
+            parameters["required"] = [n for n in parameters["required"] if n != SESSION]
+        return found
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Result:
+        """Make a call, as one step. The result is an answer or an error, never an exception."""
+        self._step += 1
+        asked, _ = within_bounds(ToolCall(tool, dict(arguments)))
+        sent = asked if self._session is None else self._session.named_in(asked)
+        made = pending(asked, self._step)
+        self.record.tool_calls.append(made)
+        if sent.problem is not None:
+            return answered(made, refused(ErrorCode.INVALID_ARGUMENTS, sent.problem, asked))
+        context = CallContext(episode=self.record.episode, step=self._step)
+        result = await self._client.call(sent.tool, sent.arguments, context)
+        answered(made, result)
+        made.observed = storable(result.text()) if result.ok else None
+        return result
+
+    def answer(self, text: str) -> None:
+        """End the episode with an answer."""
+        self.record.execution_result = storable(text)
+        self.record.ending = (Ending.ANSWER if text.strip() else Ending.EMPTY).value
 
 
 def outage_of(record: EpisodeRecord) -> str | None:
@@ -252,7 +341,7 @@ def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
         yield str(call.get("id")), name, arguments
 
 
-def endless(seed: int = 0, *, world: int = 0, now: date | None = None) -> Iterator[Task]:
+def endless_tasks(seed: int = 0, *, world: int = 0, now: date | None = None) -> Iterator[Task]:
     """Generated tasks of one simulated market without an end; each seed has tasks of its own."""
     from adapters.simulator.world.world import World
     from bench.suites.generated.make import Maker, line
