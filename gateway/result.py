@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
@@ -21,7 +22,16 @@ ProvenanceSource = Literal[
 ]
 
 
-@dataclass(slots=True)
+HTML_ROWS, HTML_CHARS = 10, 2_000
+"""How much of an answer a notebook shows."""
+
+
+def _cell(cell: object) -> str:
+    text = cell if isinstance(cell, str) else "" if cell is None else orjson.dumps(cell).decode()
+    return text if len(text) <= 100 else f"{text[:99]}…"
+
+
+@dataclass(slots=True, repr=False)
 class Result:
     """Outcome of one call. Its conversions to pandas, Arrow and CSV warn with `PartialTableWarning`
     if a limit left rows of the answer out.
@@ -125,7 +135,42 @@ class Result:
         JSON texts. Raises `NoTableError` if the answer is no table, and `ImportError` without
         pyarrow.
         """
-        return conversion.to_arrow(*self._told())
+        return conversion.to_arrow(*self._told(), reads_texts=True)
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the numbers of the table by pandas, over its first column of dates if it has one.
+        Raises as `to_pandas`, and `ImportError` without matplotlib.
+        """
+        frame = conversion.to_pandas(*self._told())
+        dates = [name for name in frame.columns if frame[name].dtype.kind == "M"]
+        frame = frame.set_index(dates[0]) if dates else frame
+        return frame.select_dtypes("number").plot(**options)
+
+    def __repr__(self) -> str:
+        if self.error is not None:
+            return f"<Result {self.tool}: {self.error.code}: {self.error.message[:200]}>"
+        what = "a text" if self.is_shortened else "a document"
+        if self.rows is not None:
+            what = f"{self.shown or f'{self.rows} rows'}, {len(self.columns or ())} columns"
+        return f"<Result {self.tool}: {what}, {self.source}, {self.age_s:.0f} s old>"
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks."""
+        head = f"<p><code>{escape(repr(self)[1:-1])}</code></p>"
+        if self.error is not None:
+            return head
+        if self.rows is None or not isinstance(self.value, list):
+            return f"{head}<pre>{escape(self.text(HTML_CHARS))}</pre>"
+        columns = [*(self.columns or ())]
+        names = "".join(f"<th>{escape(name)}</th>" for name in columns)
+        rows = (
+            "".join(f"<td>{escape(_cell(row.get(name)))}</td>" for name in columns)
+            for row in self.value[:HTML_ROWS]
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        left = self.rows - HTML_ROWS
+        more = f"<p>and {left} more rows: .to_pandas()</p>" if left > 0 else ""
+        return f"{head}<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{more}"
 
     def to_csv(self) -> str:
         """The rows of `data` with a header. Raises `NoTableError` if the answer is no table."""
