@@ -6,7 +6,7 @@ name and the reason. No two tools have the same name.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -41,7 +41,7 @@ class CatalogError(Exception):
 
 
 class Catalog:
-    """An immutable set of manifests."""
+    """A set of manifests, which changes only as a whole (`adopt`)."""
 
     def __init__(self, manifests: Iterable[Manifest]) -> None:
         self._by_name: dict[str, Manifest] = {}
@@ -53,6 +53,9 @@ class Catalog:
         """By tool, what a model reads in place of our description and schema, if anything."""
         self.functions: Mapping[str, FunctionTool] = {}
         """By tool, the Python function that answers it, if one does."""
+        self.version = 0
+        self.listeners: set[Callable[[], None]] = set()
+        """Are called when the tools have changed."""
 
     def with_cards(self, cards: "Mapping[str, Card]") -> "Catalog":
         """These tools, of which models and judges read other cards."""
@@ -73,6 +76,17 @@ class Catalog:
         catalog = Catalog([*self, *(tool.manifest for tool in more.values())])
         catalog.cards, catalog.functions = self.cards, {**self.functions, **more}
         return catalog
+
+    def adopt(self, other: "Catalog") -> None:
+        """Have the tools of another catalogue from now on; who remembers anything of the tools
+        sees by `version` that they changed, or is a listener.
+        """
+        self._by_name, self.cards, self.functions = other._by_name, other.cards, other.functions
+        for name in ("search", "revision"):
+            vars(self).pop(name, None)
+        self.version += 1
+        for listener in [*self.listeners]:
+            listener()
 
     @classmethod
     def load(cls, path: Path | None = None) -> "Catalog":
@@ -103,7 +117,8 @@ class Catalog:
 
     def __getstate__(self) -> dict[str, object]:
         """What another process gets: the tools, but not the index, which it makes itself."""
-        return {name: value for name, value in vars(self).items() if name != "search"}
+        kept = {name: value for name, value in vars(self).items() if name != "search"}
+        return kept | {"listeners": set()}
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -143,7 +158,9 @@ class Catalog:
         from manifests.dense import embedded_encoder
         from manifests.search import Search, akshare_documents
 
-        return Search(self, akshare_documents(), encoder=embedded_encoder())
+        version = self.version
+        made = Search(self, akshare_documents(), encoder=embedded_encoder())
+        return made if version == self.version else self.search  # the tools changed meanwhile
 
     @cached_property
     def revision(self) -> str:

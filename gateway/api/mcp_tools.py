@@ -143,21 +143,28 @@ class McpTools:
         self._gateway = gateway
         self._finder = finder
         self._listed = lru_cache(64)(self._list)
-        self._texts: dict[tuple[str, OutputSchema], bytes] = {}
-        self._transactional = gateway.catalog.select(intent="transactional")
+        self._changers = lru_cache(1)(
+            lambda _version: gateway.catalog.select(intent="transactional")
+        )
+        self._texts: dict[tuple[str, OutputSchema], tuple[Manifest, bytes]] = {}
+
+    async def tools(self, visitor: Visitor, grant: Grant | None) -> tuple[bytes, ...]:
+        """The tools that a visitor with that grant is offered now, each as JSON."""
+        output_schema = visitor.output_schema
+        version = self._gateway.catalog.version
+        reading = own_tool(READ_RESULT, output_schema)
+        if visitor.offer is None:
+            changes = any(self._is_offered(one, grant) for one in self._changers(version))
+            names = "search_tools", "describe_tool", visitor.call_tool
+            own = (own_tool(name, output_schema, changes_something=changes) for name in names)
+            return (*own, reading)
+        about = visitor.offer, output_schema, grant, version
+        chosen = await to_thread.run_sync(self._listed, *about)
+        return (reading, *chosen)  # `read_result` is on the first page
 
     async def page(self, visitor: Visitor, cursor: str | None) -> tuple[bytes, str | None]:
         """Return a JSON array of tools and the cursor of the next page. Raises `McpError`."""
-        output_schema, grant = visitor.output_schema, visitor.caller.context.grant
-        reading = own_tool(READ_RESULT, output_schema)
-        if visitor.offer is None:
-            changes = any(self._is_offered(manifest, grant) for manifest in self._transactional)
-            names = "search_tools", "describe_tool", visitor.call_tool
-            own = (own_tool(name, output_schema, changes_something=changes) for name in names)
-            tools = (*own, reading)
-        else:
-            chosen = await to_thread.run_sync(self._listed, visitor.offer, output_schema, grant)
-            tools = (reading, *chosen)  # `read_result` is on the first page
+        tools = await self.tools(visitor, visitor.caller.context.grant)
         size, start = visitor.page_size, 0
         if cursor is not None:
             starts = {str(start): start for start in range(size, len(tools), size)}
@@ -309,7 +316,7 @@ class McpTools:
         return _given(described)
 
     def _list(
-        self, offer: Selection, output_schema: OutputSchema, grant: Grant | None
+        self, offer: Selection, output_schema: OutputSchema, grant: Grant | None, _version: int
     ) -> tuple[bytes, ...]:
         """Return the tools of a selection that a caller with that grant may call."""
         return tuple(
@@ -320,13 +327,14 @@ class McpTools:
 
     def _text(self, manifest: Manifest, output_schema: OutputSchema) -> bytes:
         """Return a tool as JSON, which is built once."""
-        text = self._texts.get((manifest.name, output_schema))
-        if text is None:
-            output = _output(Answer, output_schema)
-            if output_schema == "full" and manifest.observed is not None:
-                output["outputSchema"]["properties"]["data"] = manifest.observed.schema_of_data
-            text = orjson.dumps(export(manifest, "mcp") | output)
-            self._texts[manifest.name, output_schema] = text
+        kept = self._texts.get((manifest.name, output_schema))
+        if kept is not None and kept[0] is manifest:
+            return kept[1]
+        output = _output(Answer, output_schema)
+        if output_schema == "full" and manifest.observed is not None:
+            output["outputSchema"]["properties"]["data"] = manifest.observed.schema_of_data
+        text = orjson.dumps(export(manifest, "mcp") | output)
+        self._texts[manifest.name, output_schema] = manifest, text
         return text
 
     def _is_offered(self, manifest: Manifest, grant: Grant | None) -> bool:

@@ -9,7 +9,7 @@ does; finding and reading tools work without the script.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from importlib.resources import files
 from typing import Any, Final
@@ -75,7 +75,7 @@ class WebPage:
         self._finder = finder
         self._document = document
         self._files, self._templates = _package_data()
-        self._filters = _filters(gateway.catalog)
+        self._filters_of = lru_cache(1)(lambda _version: _filters(gateway.catalog))
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -108,7 +108,7 @@ class WebPage:
             "search.html",
             query=query,
             asked=query.q[:MAX_QUERY],
-            filters=self._filters,
+            filters=self._filters_of(catalog.version),
             chosen=query.tags,
             searched=searched,
             total=len(found),

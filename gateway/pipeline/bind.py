@@ -85,11 +85,16 @@ class Binder:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+        self._version = catalog.version
         self._plans: dict[str, Plan] = {}
         self._remembered = lru_cache(REMEMBERED)(self._bind_text)
 
     def bind(self, tool: str, arguments: Mapping[str, Any] | bytes) -> BoundCall:
         """Bind `arguments`, a mapping or its JSON text. Raises `InvalidCall`."""
+        if self._version != self._catalog.version:  # the tools changed
+            self._version = self._catalog.version
+            self._plans.clear()
+            self._remembered.cache_clear()
         if isinstance(arguments, bytes):
             if len(arguments) <= REMEMBERED:
                 return self._remembered(tool, arguments)
@@ -104,8 +109,9 @@ class Binder:
         return self._bind(tool, arguments)
 
     def aliases(self, tool: str, given: Mapping[str, Any]) -> Mapping[str, str]:
-        """The names in `given` that stand for parameters of a tool that was bound before."""
-        return self._plans[tool].signature.aliases(given)
+        """The names in `given` that stand for parameters of a tool. Raises `InvalidCall`."""
+        plan = self._plans.get(tool) or self._resolve(tool, given)
+        return plan.signature.aliases(given)
 
     def _bind_text(self, tool: str, text: bytes) -> BoundCall:
         try:

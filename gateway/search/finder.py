@@ -138,6 +138,7 @@ class ToolFinder:
         self._index: DenseIndex | None = None
         self._indexing = asyncio.Lock()
         self._making: asyncio.Task[None] | None = None
+        self._version = catalog.version
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
         self._kept_near: OrderedDict[str, Names] = OrderedDict()
         self._ranking = CapacityLimiter(1)
@@ -173,6 +174,7 @@ class ToolFinder:
         which a caller may see, if that is given. The embedder that the settings name is asked only
         with `embeds`.
         """
+        self._forget_if_changed()
         query, tags, among = query[:MAX_QUERY], tags or {}, among or EVERYTHING
         found = await self._found(query, tags, among)
         names = found.names
@@ -197,6 +199,7 @@ class ToolFinder:
         """
         if self._embedder is None:
             raise UpstreamFault("not_configured", "no embeddings model is set")
+        self._forget_if_changed()
         return self._manifests(await self._nearest(self._embedder, query[:MAX_QUERY]), limit)
 
     async def find_by_words(self, query: str, limit: int) -> list[Manifest]:
@@ -205,10 +208,18 @@ class ToolFinder:
         ranked = await self._aside(lambda: self._catalog.search.by_words(query, limit))
         return self._manifests(tuple(name for name, _ in ranked), limit)
 
+    def _forget_if_changed(self) -> None:
+        """Forget what is known of tools that the catalogue no longer has."""
+        if self._version != self._catalog.version:
+            self._version = self._catalog.version
+            self._kept.clear()
+            self._kept_near.clear()
+            self._index = None
+
     async def _found(self, query: str, tags: Tags, among: "Among") -> "_Kept":
         """What the embedded search finds among the tools that carry `tags`."""
         given = sorted((tag, value) for tag, value in tags.items() if value is not None)
-        key = (query, among.whose, *given)
+        key = (query, among.whose, self._catalog.version, *given)
 
         def find() -> Found:
             allowed = {m.name for m in self._catalog.select(**tags) if among.allows(m)}
@@ -227,7 +238,7 @@ class ToolFinder:
 
     async def _nearest(self, embedder: Embedder, query: str) -> Names:
         """All tools, ranked by their vectors, the nearest first."""
-        kept = self._kept_near.get(query)
+        kept, version = self._kept_near.get(query), self._catalog.version
         if kept is not None:
             self._kept_near.move_to_end(query)
             return kept
@@ -238,7 +249,8 @@ class ToolFinder:
             self._have_index(embedder, self._limits)
             async with self._limits.slot():
                 names = await self._ranked(embedder, query)
-        self._kept_near[query] = names
+        if version == self._catalog.version:
+            self._kept_near[query] = names
         if len(self._kept_near) > KEPT:
             self._kept_near.popitem(last=False)
         return names
@@ -256,7 +268,8 @@ class ToolFinder:
 
     async def _ranked(self, embedder: Embedder, query: str) -> Names:
         index = self._index
-        assert index is not None  # noqa: S101 - it is made before
+        if index is None:
+            raise NotAskedError("the tools have changed since")
         (wanted,) = await embedder.embed([query])
         if len(wanted) != index.length:
             text = f"the embedder gave {len(wanted)} numbers for a query, {index.length} for tools"
@@ -266,7 +279,8 @@ class ToolFinder:
 
     async def _make_index(self, embedder: Embedder) -> None:
         async with self._indexing:
-            if self._index is None:
+            while self._index is None:
+                version = self._catalog.version
                 tools, cards = list(self._catalog), self._catalog.cards
                 texts = [
                     cards[tool.name].text if tool.name in cards else text_of(tool) for tool in tools
@@ -274,7 +288,9 @@ class ToolFinder:
                 vectors = await self._embedded(embedder, texts)
                 names = (tool.name for tool in tools)
                 pairs = zip(names, vectors, strict=True)
-                self._index = await to_thread.run_sync(DenseIndex, pairs)
+                made = await to_thread.run_sync(DenseIndex, pairs)
+                if version == self._catalog.version:
+                    self._index = made
 
     async def _embedded(self, embedder: Embedder, texts: list[str]) -> Sequence[Vector]:
         """The vectors of texts: those that are kept, or new ones, which are kept."""
