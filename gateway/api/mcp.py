@@ -17,6 +17,7 @@ import orjson
 
 from gateway.access.clients import Client
 from gateway.access.rejection import RequestRejected
+from gateway.api import tasks
 from gateway.api.budget import with_budget_in_meta
 from gateway.api.mcp_errors import (
     INVALID_PARAMS,
@@ -28,7 +29,7 @@ from gateway.api.mcp_errors import (
 from gateway.api.mcp_tools import McpTools, Visitor, text_only
 from gateway.api.requests import is_id
 from gateway.api.subscriptions import Subscriptions
-from gateway.api.tasks import EXTENSION, TASK_S, Tasks, check_takes_tasks, takes_tasks
+from gateway.api.tasks import EXTENSION, Tasks, check_takes_tasks, takes_tasks
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.pipeline.bind import printable
@@ -87,13 +88,13 @@ class Mcp:
     """Answers the requests of MCP clients to one gateway."""
 
     def __init__(
-        self, gateway: Gateway, finder: ToolFinder, tasks: Tasks, *, announces: bool = False
+        self, gateway: Gateway, finder: ToolFinder, held: Tasks, *, announces: bool = False
     ) -> None:
         """`announces` says whether clients with a handshake are told of changed lists."""
         self._tools = McpTools(gateway, finder)
-        self._tasks = tasks
+        self._tasks = held
         self._announces = announces
-        self.subscriptions = Subscriptions(gateway.catalog, self._tools, tasks)
+        self.subscriptions = Subscriptions(gateway.catalog, self._tools, held)
 
     def give_notice(self) -> None:
         """Begin nothing that would outlast its request."""
@@ -150,7 +151,7 @@ class Mcp:
         return text_only(result) if visitor.output_schema == "none" else result
 
     async def _call_or_task(self, request: Request, visitor: Visitor) -> bytes:
-        """Return the result of `tools/call`, or a task if it takes over `TASK_S`."""
+        """Return the result of `tools/call`, or a task if it takes over `tasks.TASK_S`."""
 
         async def call() -> bytes:
             return _completed(await self._call(request, visitor))
@@ -158,7 +159,7 @@ class Mcp:
         calling, name = asyncio.ensure_future(call()), request.params.get("name")
         task = None
         try:
-            await asyncio.wait({calling}, timeout=TASK_S)
+            await asyncio.wait({calling}, timeout=tasks.TASK_S)
             if not calling.done():
                 owner = visitor.caller.context.client
                 task = self._tasks.begin(calling, owner, printable(str(name)))

@@ -263,6 +263,9 @@ class McpHttp:
                 if asked is None:
                     self._take_note(message, request.headers, visitor.caller)
                     return None
+                if asked.stateless:
+                    said = "a request of a revision without a handshake comes by itself"
+                    raise McpError(mcp_errors.INVALID_REQUEST, said)
                 is_counted = mcp.is_counted(asked, visitor)
                 with nullcontext() if is_counted else visitor.caller.slot:
                     text = await self._mcp.answer(asked, visitor)
