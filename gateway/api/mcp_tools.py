@@ -142,6 +142,7 @@ class McpTools:
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._gateway = gateway
         self._finder = finder
+        self._version = gateway.catalog.version
         self._listed = lru_cache(64)(self._list)
         self._changers = lru_cache(1)(
             lambda _version: gateway.catalog.select(intent="transactional")
@@ -152,6 +153,10 @@ class McpTools:
         """The tools that a visitor with that grant is offered now, each as JSON."""
         output_schema = visitor.output_schema
         version = self._gateway.catalog.version
+        if self._version != version:
+            self._version = version
+            self._listed.cache_clear()
+            self._texts.clear()
         reading = own_tool(READ_RESULT, output_schema)
         if visitor.offer is None:
             changes = any(self._is_offered(one, grant) for one in self._changers(version))

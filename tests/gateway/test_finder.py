@@ -35,6 +35,25 @@ async def test_tags_narrow_a_search(catalog: Catalog) -> None:
     assert all("forex" in m.regulatory_domains for m in found)
 
 
+async def test_a_search_follows_the_catalogue_even_if_it_changes_meanwhile(
+    catalog: Catalog,
+) -> None:
+    own = Catalog(catalog)
+    coin = own.get("get_coin")
+    assert coin is not None
+    words = "zymurgical brewing ferment quotient"
+    new = coin.model_copy(update={"name": "get_zymurgy", "description": words})
+    finder = ToolFinder(own)
+    searching = asyncio.create_task(finder.find(words, 5))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    own.adopt(Catalog([*catalog, new]))  # the index is being made
+    await searching
+    assert (await finder.find(words, 5))[0] is new
+    own.adopt(Catalog(catalog))
+    assert new not in await finder.find(words, 5)
+
+
 async def test_queries_are_ranked_one_at_a_time_and_recent_ones_not_again(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -256,14 +256,15 @@ class Pipe:
 
 
 @asynccontextmanager
-async def opened(local: LocalGateway) -> AsyncIterator[Pipe]:
+async def opened(local: LocalGateway, visitor: Visitor | None = None) -> AsyncIterator[Pipe]:
     theirs, ours = os.pipe(), os.pipe()
     reader = asyncio.StreamReader(limit=2**22)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours[0], "rb")
     )
-    server = McpStdio(local.gateway, Visitor(Caller()), theirs[0], ours[1])
+    visitor = visitor or Visitor(Caller())
+    server = McpStdio(local.gateway, visitor, theirs[0], ours[1])
     pipe = Pipe(local, theirs[1], reader, asyncio.create_task(server.serve()))
     try:
         yield pipe
