@@ -22,7 +22,6 @@ from gateway.api.mcp_tools import Visitor
 from gateway.api.subscriptions import LISTEN, SUBSCRIPTION_KEY
 from gateway.server import http
 from manifests import Catalog, Manifest, Selection
-from tests.gateway.api.test_mcp_stdio import cancel, lines, opened, started
 from tests.support.gateways import (
     LocalGateway,
     ServedGateway,
@@ -31,6 +30,7 @@ from tests.support.gateways import (
     open_served_gateway,
 )
 from tests.support.mcp_messages import BOTH, META, post, request
+from tests.support.mcp_stdio import cancel, lines, opened, started
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio

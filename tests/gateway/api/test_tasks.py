@@ -29,7 +29,6 @@ from gateway.api.mcp_errors import (
 )
 from gateway.server import http
 from manifests import Catalog
-from tests.gateway.api.test_mcp_stdio import opened
 from tests.support.gateways import (
     LocalGateway,
     ServedGateway,
@@ -40,6 +39,7 @@ from tests.support.gateways import (
     under_way,
 )
 from tests.support.mcp_messages import BOTH, META, post, request
+from tests.support.mcp_stdio import opened
 from tests.support.mcp_tasks import TASKS_META, TakesTasks, about, begun, polled, sent
 from tests.support.redis import needs_redis, redis_server
 from tests.support.servers import server
