@@ -9,12 +9,12 @@ the answer.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from platform import node
 from secrets import token_hex
-from typing import Any
+from typing import Any, Protocol
 
 from adapters.fault import UpstreamFault
 from adapters.frames import frame
@@ -31,6 +31,18 @@ READ_S = 20.0
 
 Answer = Callable[[Mapping[str, Any], str], Awaitable[bytes]]
 """Answers a call of a client from what this worker holds. Raises `UpstreamFault`."""
+
+
+class Elsewhere(Protocol):
+    """The processes of other gateways, each named `GATEWAY.WORKER`."""
+
+    async def ask(self, name: str, call: Mapping[str, Any], client: str, timeout_s: float) -> bytes:
+        """The answer of that process. Raises `UpstreamFault`."""
+        ...
+
+
+OpenElsewhere = Callable[[str, Answer], AbstractAsyncContextManager[Elsewhere]]
+"""Opens the way to other gateways for the process of this name, and answers their calls."""
 
 
 class Peers:

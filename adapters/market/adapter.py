@@ -12,12 +12,12 @@ import logging
 import re
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import anyio
 import orjson
@@ -30,8 +30,7 @@ from adapters.market.prices import Market, digest_of, read_markets
 from adapters.market.session import MOST_ASSETS, Session, course_of, misused
 from adapters.market.similarity import Bm25, Embeddings
 from adapters.normalise import Answer
-from adapters.peers import Answer as Answering
-from adapters.peers import Peers, gateway_name
+from adapters.peers import Elsewhere, OpenElsewhere, Peers, gateway_name
 from manifests import Manifest, MarketBinding, Scalar
 
 log = logging.getLogger("finport")
@@ -51,18 +50,6 @@ MOST_COST_BP = 10_000.0
 """The highest cost of a change of position, in basis points: all of it."""
 
 SESSION_ID = re.compile(r"(?:(?P<gateway>[0-9a-f]{16})\.)?(?P<worker>[0-9]{1,4})-[0-9a-f]{32}")
-
-
-class Elsewhere(Protocol):
-    """The processes of other gateways, each named `GATEWAY.WORKER`."""
-
-    async def ask(self, name: str, call: Mapping[str, Any], client: str, timeout_s: float) -> bytes:
-        """The answer of that process. Raises `UpstreamFault`."""
-        ...
-
-
-OpenElsewhere = Callable[[str, Answering], AbstractAsyncContextManager[Elsewhere]]
-"""Opens the way to other gateways for the process of this name, and answers their calls."""
 
 
 class MarketAdapter(Adapter):

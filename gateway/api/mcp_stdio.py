@@ -73,6 +73,8 @@ class McpStdio:
                 await writer
         except* BrokenPipeError:
             log.info("the client reads no more")
+        finally:
+            self._mcp.leave()
 
     async def _lines(self) -> AsyncGenerator[bytes]:
         """Yield the lines that are not empty. Of a line that is too long, yield only the start."""

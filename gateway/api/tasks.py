@@ -22,8 +22,7 @@ from typing import Any, Literal
 import orjson
 
 from adapters.fault import UpstreamFault
-from adapters.market.adapter import Elsewhere
-from adapters.peers import Peers, gateway_name
+from adapters.peers import Elsewhere, Peers, gateway_name
 from gateway.access.rejection import RequestRejected
 from gateway.api.mcp_errors import (
     INTERNAL_ERROR,

@@ -17,8 +17,7 @@ import anyio
 import orjson
 
 from adapters.fault import UpstreamFault
-from adapters.market.adapter import Elsewhere
-from adapters.peers import Answer
+from adapters.peers import Answer, Elsewhere
 from gateway.sharing.connection import Execute, connected
 from gateway.sharing.store import SharedStore, StoreError
 
