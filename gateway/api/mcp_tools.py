@@ -6,7 +6,8 @@ not use, or that nobody can call now, are not offered. `read_result` is always o
 one page if possible, because many clients do not ask for a second.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Literal
@@ -39,6 +40,9 @@ from manifests.export import describe as description_of
 
 MAX_PAGE = 1_000
 """Tools of a page of `tools/list`: the maximum and the default."""
+
+KEPT_LISTS = 64
+"""Lists of selected tools that are kept."""
 
 OutputSchema = Literal["short", "full", "none"]
 """How much of its output schema a listed tool has. With `none` results are text alone."""
@@ -143,7 +147,8 @@ class McpTools:
         self._gateway = gateway
         self._finder = finder
         self._version = gateway.catalog.version
-        self._listed = lru_cache(64)(self._list)
+        self._lists: dict[Hashable, tuple[bytes, ...]] = {}
+        self._listing = asyncio.Lock()
         self._changers = lru_cache(1)(
             lambda _version: gateway.catalog.select(intent="transactional")
         )
@@ -155,7 +160,7 @@ class McpTools:
         version = self._gateway.catalog.version
         if self._version != version:
             self._version = version
-            self._listed.cache_clear()
+            self._lists.clear()
             self._texts.clear()
         reading = own_tool(READ_RESULT, output_schema)
         if visitor.offer is None:
@@ -163,8 +168,10 @@ class McpTools:
             names = "search_tools", "describe_tool", visitor.call_tool
             own = (own_tool(name, output_schema, changes_something=changes) for name in names)
             return (*own, reading)
-        about = visitor.offer, output_schema, grant, version
-        chosen = await to_thread.run_sync(self._listed, *about)
+        about = visitor.offer, output_schema, grant
+        chosen = self._lists.get(about)
+        if chosen is None:
+            chosen = await self._made(*about, version)
         return (reading, *chosen)  # `read_result` is on the first page
 
     async def page(self, visitor: Visitor, cursor: str | None) -> tuple[bytes, str | None]:
@@ -320,8 +327,23 @@ class McpTools:
         }
         return _given(described)
 
+    async def _made(
+        self, offer: Selection, output_schema: OutputSchema, grant: Grant | None, version: int
+    ) -> tuple[bytes, ...]:
+        """Make a list in a thread, and keep it. After a change many want the same at once."""
+        about = offer, output_schema, grant
+        async with self._listing:
+            chosen = self._lists.get(about)
+            if chosen is None:
+                chosen = await to_thread.run_sync(self._list, *about)
+                if version == self._version == self._gateway.catalog.version:
+                    if len(self._lists) >= KEPT_LISTS:
+                        del self._lists[next(iter(self._lists))]
+                    self._lists[about] = chosen
+        return chosen
+
     def _list(
-        self, offer: Selection, output_schema: OutputSchema, grant: Grant | None, _version: int
+        self, offer: Selection, output_schema: OutputSchema, grant: Grant | None
     ) -> tuple[bytes, ...]:
         """Return the tools of a selection that a caller with that grant may call."""
         return tuple(

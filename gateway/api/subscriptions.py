@@ -33,6 +33,9 @@ the grant of its client.
 MOST, MOST_OF_ONE = 1_000, 100
 """Streams of a process, in all and of one client."""
 
+AT_ONCE = 16
+"""Streams that are woken in one turn of the event loop."""
+
 MOST_TASKS = 64
 """Tasks that one stream may name."""
 
@@ -66,6 +69,9 @@ class Subscriptions:
         self._tasks = tasks
         self._held: Counter[str] = Counter()
         self._wakes: set[asyncio.Event] = set()
+        self._of_tools: dict[asyncio.Event, None] = {}
+        """Those of streams that tell of tools, of which the first are woken first."""
+        self._waking: asyncio.Task[None] | None = None
         self._is_over = False
 
     def __len__(self) -> int:
@@ -101,7 +107,7 @@ class Subscriptions:
         self._held[holder] += 1
         self._wakes.add(wake)
         if wanted.tools:
-            self._catalog.listeners.add(wake.set)
+            self._follow(wake)
         for task, _ in followed.values():
             task.watchers.add(wake.set)
         try:
@@ -141,7 +147,7 @@ class Subscriptions:
         except RequestRejected as refusal:  # the key was revoked
             yield refused(id_, refusal.error)
         finally:
-            self._catalog.listeners.discard(wake.set)
+            self._unfollow(wake)
             for task, _ in followed.values():
                 task.watchers.discard(wake.set)
             self._wakes.discard(wake)
@@ -153,7 +159,7 @@ class Subscriptions:
         """Yield whenever the list of tools that a visitor sees has changed, until the end."""
         wake = asyncio.Event()
         self._wakes.add(wake)
-        self._catalog.listeners.add(wake.set)
+        self._follow(wake)
         try:
             seen = await self._look(visitor)
             while not self._is_over:
@@ -163,8 +169,30 @@ class Subscriptions:
                 if seen.tools != before.tools:
                     yield
         finally:
-            self._catalog.listeners.discard(wake.set)
+            self._unfollow(wake)
             self._wakes.discard(wake)
+
+    def _follow(self, wake: asyncio.Event) -> None:
+        """Wake a stream when the catalogue has changed."""
+        self._of_tools[wake] = None
+        self._catalog.listeners.add(self._changed)
+
+    def _unfollow(self, wake: asyncio.Event) -> None:
+        self._of_tools.pop(wake, None)
+        if not self._of_tools:
+            self._catalog.listeners.discard(self._changed)
+
+    def _changed(self) -> None:
+        if self._waking is not None:
+            self._waking.cancel()  # all are woken again
+        self._waking = asyncio.get_running_loop().create_task(self._wake())
+
+    async def _wake(self) -> None:
+        """Wake the streams, few at a time, so that other work goes on."""
+        for number, wake in enumerate([*self._of_tools], 1):
+            wake.set()
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     async def _look(self, visitor: Visitor, before: _Seen | None = None) -> _Seen:
         """The list that a visitor sees now."""

@@ -318,8 +318,8 @@ async def test_streams_over_standard_input(changing: LocalGateway) -> None:
         both = [await pipe.read(), await pipe.read()]
         assert {one["method"] for one in both} == {"notifications/tools/list_changed"}
         assert {one["params"]["_meta"][SUBSCRIPTION_KEY] for one in both} == {"a", 2}
-        pipe.send(cancel("a"))
-        await until(lambda: len(catalog.listeners) == 1)
+        pipe.send(cancel("a"), request("ping", None, 4))
+        assert (await pipe.read())["id"] == 4
         catalog.adopt(whole)
         assert (await pipe.read())["params"]["_meta"] == {SUBSCRIPTION_KEY: 2}
     assert not catalog.listeners
