@@ -47,7 +47,7 @@ soak: install
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-annotate --no-header --upgrade
 lock: install
-	$(COMPILE) --extra akshare --extra finova --extra parquet --extra ray --extra redis \
+	$(COMPILE) --extra akshare --extra finova --extra mcp --extra parquet --extra ray --extra redis \
 	  --extra dev pyproject.toml --output-file requirements.lock
 	for list in tests/clients/*.in; do $(COMPILE) $$list --output-file $${list%.in}.lock || exit; done
 	$(COMPILE) --override tests/training/overrides.in tests/training/requirements.in \

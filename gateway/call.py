@@ -29,17 +29,18 @@ from gateway.compress.extractor import Extractor
 from gateway.compress.shortener import Shortener
 from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
-from gateway.functions import with_functions
 from gateway.grant import Grant
 from gateway.pipeline.answers import Answers
 from gateway.pipeline.bind import Binder, BoundCall, InvalidCall, masked, printable
 from gateway.pipeline.listings import listed
 from gateway.pipeline.names import bind_names, names_instrument
 from gateway.pipeline.opening import open_answers
+from gateway.providers import catalog_of
 from gateway.result import Result
-from gateway.settings import GatewaySettings
+from gateway.settings import OF_PROVIDERS, GatewaySettings
 from gateway.tables import rows
 from gateway.trace import AGAIN_S, CallRecord, Trace, TraceError
+from gateway.upstreams.hosts import plans_of
 from manifests import Catalog, Manifest
 from manifests.symbols import SymbolTable
 
@@ -89,6 +90,8 @@ class Gateway:
         self._shortener = Shortener(Extractor.of(settings))
         self._call_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
         self._call_numbers = count(1)
+        self._sources: tuple[Catalog | None, Sequence[Callable[..., Any]]] = None, ()
+        self._reloading = asyncio.Lock()
 
     @classmethod
     @asynccontextmanager
@@ -103,15 +106,14 @@ class Gateway:
         clock: Clock | None = None,
     ) -> AsyncIterator["Gateway"]:
         """Open a gateway; leaving the context ends everything that it started. `tools` are Python
-        functions that it serves beside its catalogue, as those of the files that settings name.
+        functions that it serves beside its catalogue, as the tools of the providers in settings.
 
         Raises `SettingsError`, `CatalogError`, `SnapshotError` if the snapshot can't be read or
         recorded, and `OSError` if the cache can't be opened.
         """
         settings = settings or GatewaySettings.read()
-        catalog = with_functions(catalog or Catalog.load(), settings.tools, tools)
-        if settings.market is not None:
-            catalog = catalog.with_market()
+        base, tools = catalog, [*tools]
+        catalog = await catalog_of(settings, base, tools)
         async with AsyncExitStack() as parts:
             kept = settings.cache_dir / f"symbols-{settings.upstream}.tsv"
             asks = settings.listings and settings.mode == "live"
@@ -123,6 +125,7 @@ class Gateway:
                 open_answers(settings, catalog, clock or Clock(), symbols)
             )
             gateway = cls(settings, catalog, answers, trace, observers, symbols)
+            gateway._sources = base, tools
             parts.push_async_callback(symbols.aclose)
             if answers.store is not None:
                 answers.store.counts = gateway.outcomes
@@ -130,6 +133,22 @@ class Gateway:
                 load(settings.encoding)
             parts.push_async_callback(gateway._shortener.aclose)
             yield gateway
+
+    async def reload(self, settings: GatewaySettings | None = None) -> None:
+        """Read the tools of the user's providers anew, those of other settings if they are given.
+        Calls under way end as they began. Raises `SettingsError` and `CatalogError`, and then
+        nothing has changed.
+        """
+        async with self._reloading:
+            if settings is not None:
+                update = {name: getattr(settings, name) for name in OF_PROVIDERS}
+                settings = self.settings.model_copy(update=update)
+            settings = settings or self.settings
+            catalog = await catalog_of(settings, *self._sources)
+            plans = plans_of(settings, catalog)
+            self.settings = settings
+            self.catalog.adopt(catalog)
+            self.answers.hosts.plan_anew(plans)
 
     @property
     def snapshot_id(self) -> str | None:

@@ -4,6 +4,8 @@ Environment `FINPORT_*` overrides the file of `gateway/settings_file.py`, which 
 defaults below.
 """
 
+import re
+import shlex
 from contextlib import suppress
 from datetime import date
 from hashlib import blake2b
@@ -38,6 +40,7 @@ from gateway.settings_file import CONFIG, SettingsError, read_settings_file
 from gateway.sharing.connection import address_of
 from manifests import PlanLimits
 from manifests.common.nearest import did_you_mean
+from manifests.providers import ProviderSettings
 
 __all__ = ["GatewaySettings", "HostSettings", "Mode", "SettingsError"]
 
@@ -90,6 +93,17 @@ def _redis_url(url: SecretStr | None) -> SecretStr | None:
     return url
 
 
+def _name_of(origin: str) -> str:
+    """The name of a provider that only its origin is known of."""
+    host = urlsplit(origin).hostname if "://" in origin else None
+    words = re.findall(r"[A-Za-z0-9_-]+", host or Path(origin.rsplit(maxsplit=1)[-1]).stem)
+    return "-".join(words)[:60] or "provider"
+
+
+def _mcp_server(origin: str) -> dict[str, object]:
+    return {"mcp": origin} if "://" in origin else {"command": shlex.split(origin)}
+
+
 def _split_by_commas(value: Any) -> Any:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
@@ -105,6 +119,7 @@ _Keys = Annotated[
 ]
 _Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_by_commas)]
 _Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split_by_commas)]
+_ProviderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 _Seconds = Annotated[float, Field(gt=0, le=DAY_S)]
 _SecondsOrZero = Annotated[float, Field(ge=0, le=DAY_S)]
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -115,6 +130,10 @@ _SHARED = (
     *("akshare_workers", "memory_bytes", "market_sessions"),
 )
 """Limits that each process applies by itself, so that each of several has its part."""
+
+
+OF_PROVIDERS = ("catalog", "providers", "tools", "manifests", "openapi", "mcp", "hosts")
+"""Settings that a reload reads anew."""
 
 
 class HostSettings(PlanLimits):
@@ -249,8 +268,23 @@ class GatewaySettings(BaseSettings):
         default_factory=lambda: user_cache_path("finport"),
         description="Folder of kept answers, quotas, shapes and names.",
     )
+    catalog: Literal["finport", "none"] = Field(
+        default="finport", description="Packaged tools that are served beside the user's own."
+    )
+    providers: dict[_ProviderName, ProviderSettings] = Field(
+        default_factory=dict, description="The user's own providers of tools, by name."
+    )
     tools: _Paths = Field(
         default=(), description="Python files whose decorated functions are tools, too."
+    )
+    manifests: _Paths = Field(
+        default=(), description="Manifest files, or folders of them, whose tools are served, too."
+    )
+    openapi: _Names = Field(
+        default=(), description="OpenAPI documents, as files or URLs, whose operations are tools."
+    )
+    mcp: _Names = Field(
+        default=(), description="MCP servers, as URLs or commands, whose tools are served, too."
     )
     listings: bool = Field(
         default=True,
@@ -312,6 +346,27 @@ class GatewaySettings(BaseSettings):
         if self.snapshot is not None and "mode" not in self.model_fields_set:
             raise ValueError("a snapshot needs a mode: --mode or FINPORT_MODE")
         return self
+
+    def own_providers(self) -> dict[str, ProviderSettings]:
+        """The user's providers by name. One that no table names is called after its file, host or
+        program.
+        """
+        found = dict(self.providers)
+        for origin, fields in (
+            *((str(one), {"python": one}) for one in self.tools),
+            *((str(one), {"manifests": one}) for one in self.manifests),
+            *((one, {"openapi": one}) for one in self.openapi),
+            *(
+                (one, {"mcp": one} if "://" in one else {"command": shlex.split(one)})
+                for one in self.mcp
+            ),
+        ):
+            name = base = _name_of(origin)
+            number = 1
+            while name in found:
+                name, number = f"{base}-{number + 1}", number + 1
+            found[name] = ProviderSettings.model_validate(fields)
+        return found
 
     @property
     def transactional(self) -> bool:
@@ -411,7 +466,8 @@ class GatewaySettings(BaseSettings):
             first = error.errors(include_url=False, include_input=False)[0]
             if first["type"] == "extra_forbidden":
                 raise SettingsError(_unknown(first["loc"])) from None
-            place = f"setting {first['loc'][0]}" if first["loc"] else "settings"
+            shown = first["loc"] if first["loc"][:1] == ("providers",) else first["loc"][:1]
+            place = f"setting {'.'.join(map(str, shown))}" if shown else "settings"
             message = first["msg"].removeprefix("Value error, ")
             raise SettingsError(f"{place}: {message}") from None
         except ValueError as error:

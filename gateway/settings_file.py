@@ -21,10 +21,10 @@ OPERATORS_ONLY = frozenset(
         *("rapidapi_base_url", "akshare_base_url", "embeddings_url", "extractor_url"),
         *("api_keys", "clients_file", "metrics_key", "allow_transactional"),
         *("allowed_hosts", "allowed_origins"),
-        "redis_url",
+        *("redis_url", "providers", "tools", "manifests", "openapi", "mcp"),
     }
 )
-"""What a found file may not say: where secrets are sent, and who may use them."""
+"""What a found file may not say: where secrets are sent, who may use them, and what code is run."""
 
 
 class SettingsError(Exception):

@@ -24,6 +24,7 @@ from manifests.manifest import Manifest
 if TYPE_CHECKING:
     from manifests.fintoolbench import Card
     from manifests.functions import FunctionTool
+    from manifests.providers import ProviderSettings
     from manifests.search import Search
 
 DATA = Path(__file__).parent / "data"
@@ -52,36 +53,63 @@ class Catalog:
         self.cards: Mapping[str, Card] = {}
         """By tool, what a model reads in place of our description and schema, if anything."""
         self.functions: Mapping[str, FunctionTool] = {}
-        """By tool, the Python function that answers it, if one does."""
+        """By the revision of a tool, the Python function that answers it, if one does."""
+        self.providers: Mapping[str, ProviderSettings] = {}
+        """The user's providers, by name."""
+        self._twin: Catalog | None = None
+        """A catalogue of the same tools, whose search is used."""
+        self.vectors: Path | None = None
+        """A file in which the search keeps the vectors of the user's own tools."""
         self.version = 0
         self.listeners: set[Callable[[], None]] = set()
         """Are called when the tools have changed."""
 
     def with_cards(self, cards: "Mapping[str, Card]") -> "Catalog":
         """These tools, of which models and judges read other cards."""
-        catalog = Catalog(self)
-        catalog.cards, catalog.functions = dict(cards), self.functions
+        catalog = self._copy(self)
+        catalog.cards = dict(cards)
         return catalog
 
-    def with_functions(self, tools: "Iterable[FunctionTool]") -> "Catalog":
-        """These tools and Python functions. Raises `CatalogError` for a name twice."""
-        given = [*tools]
-        more = {tool.manifest.name: tool for tool in given}
-        for name in more:
-            both = [tool.manifest for tool in given if tool.manifest.name == name]
-            both += [manifest for manifest in [self.get(name)] if manifest is not None]
-            if len(both) > 1:
-                who = " and ".join(f"{one.source} ({one.upstream})" for one in both)
+    def with_own(
+        self,
+        manifests: Iterable[Manifest] = (),
+        tools: "Iterable[FunctionTool]" = (),
+        providers: "Mapping[str, ProviderSettings] | None" = None,
+    ) -> "Catalog":
+        """A copy with the tools of the user's providers. Raises `CatalogError` for a name twice,
+        with both places that it comes from.
+        """
+        functions = [*tools]
+        own = [*manifests, *(tool.manifest for tool in functions)]
+        taken = dict[str, Manifest]()
+        for manifest in own:
+            name = manifest.name
+            other = taken.setdefault(name, manifest)
+            other = self.get(name) or other
+            if other is not manifest:
+                who = " and ".join(_home(one) for one in (other, manifest))
                 raise CatalogError(f"two tools are named {name}: {who}")
-        catalog = Catalog([*self, *(tool.manifest for tool in more.values())])
-        catalog.cards, catalog.functions = self.cards, {**self.functions, **more}
+        catalog = self._copy([*self, *own])
+        given = {tool.manifest.revision: tool for tool in functions}
+        catalog.functions = {**self.functions, **given}
+        catalog.providers = {**self.providers, **(providers or {})}
+        if not own:
+            catalog._twin = self
+        return catalog
+
+    def _copy(self, manifests: Iterable[Manifest]) -> "Catalog":
+        catalog = Catalog(manifests)
+        catalog.cards, catalog.functions = self.cards, self.functions
+        catalog.providers = self.providers
         return catalog
 
     def adopt(self, other: "Catalog") -> None:
         """Have the tools of another catalogue from now on; who remembers anything of the tools
-        sees by `version` that they changed, or is a listener.
+        sees by `version` that they changed, or is a listener. Functions stay for calls under way.
         """
-        self._by_name, self.cards, self.functions = other._by_name, other.cards, other.functions
+        self._by_name, self.cards, self._twin = other._by_name, other.cards, other._twin
+        self.functions = {**self.functions, **other.functions}
+        self.providers, self.vectors = other.providers, other.vectors
         for name in ("search", "revision"):
             vars(self).pop(name, None)
         self.version += 1
@@ -111,14 +139,12 @@ class Catalog:
         """These tools and those of a recorded market. Raises `CatalogError` for a name twice."""
         if any(manifest.source == "market" for manifest in self):
             return self
-        catalog = Catalog([*self, *Catalog.market()]).with_cards(self.cards)
-        catalog.functions = self.functions
-        return catalog
+        return self._copy([*self, *Catalog.market()])
 
     def __getstate__(self) -> dict[str, object]:
         """What another process gets: the tools, but not the index, which it makes itself."""
         kept = {name: value for name, value in vars(self).items() if name != "search"}
-        return kept | {"listeners": set()}
+        return kept | {"listeners": set(), "_twin": None}
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -141,6 +167,7 @@ class Catalog:
         domain: str | None = None,
         timeliness: str | None = None,
         intent: str | None = None,
+        provider: str | None = None,
     ) -> list[Manifest]:
         """The manifests that have all the given tags, in the order of the files."""
         return [
@@ -150,16 +177,19 @@ class Catalog:
             and (domain is None or domain in m.regulatory_domains)
             and (timeliness is None or m.timeliness == timeliness)
             and (intent is None or m.intent_type == intent)
+            and (provider is None or m.home == provider)
         ]
 
     @cached_property
     def search(self) -> "Search":
         """The embedded search. Building its index on first use takes a second."""
+        if self._twin is not None:
+            return self._twin.search
         from manifests.dense import embedded_encoder
         from manifests.search import Search, akshare_documents
 
         version = self.version
-        made = Search(self, akshare_documents(), encoder=embedded_encoder())
+        made = Search(self, akshare_documents(), encoder=embedded_encoder(), kept=self.vectors)
         return made if version == self.version else self.search  # the tools changed meanwhile
 
     @cached_property
@@ -167,6 +197,12 @@ class Catalog:
         """A hash over the revisions of all tools, independent of their order."""
         lines = sorted(f"{m.name} {m.revision}" for m in self)
         return blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
+
+
+def _home(manifest: Manifest) -> str:
+    if manifest.provider is not None:
+        return f"provider {manifest.provider}"
+    return f"{manifest.source} ({manifest.upstream})"
 
 
 @cache

@@ -75,13 +75,14 @@ def _schema(
 
 
 def _property(p: Parameter) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": p.type, "description": _in_words(p)}
+    schema: dict[str, Any] = {"type": p.type, **(p.json_schema or {})}
+    schema["description"] = _in_words(p)
     if p.enum is not None:
         schema["enum"] = list(p.enum)
     if p.filling is not None:
-        schema["default"] = p.filling
+        schema["default"] = p.shown(p.filling)
     if p.example is not None:
-        schema["examples"] = [p.example]
+        schema["examples"] = [p.shown(p.example)]
     return schema
 
 
@@ -89,7 +90,8 @@ def _or_null(p: Parameter) -> dict[str, Any]:
     schema = _property(p)
     if p.required or p.default is not None:
         return schema
-    given = {key: schema.pop(key) for key in ("type", "enum") if key in schema}
+    own = {"description", "default", "examples", "$defs"}
+    given = {key: schema.pop(key) for key in [*schema] if key not in own}
     return {"anyOf": [given, {"type": "null"}], "default": None, **schema}
 
 
@@ -104,8 +106,11 @@ def _strict_property(p: Parameter) -> dict[str, Any]:
         text += f"; default {p.filling!r}"
     if p.example is not None:
         text += f"; e.g. {p.example!r}"
+    if p.is_json:  # strict mode allows few schemas, so the value is given as its JSON text
+        text += f"; as the JSON text of an {p.type}"
+    type_ = "string" if p.is_json else p.type
     schema: dict[str, Any] = {
-        "type": p.type if p.required else [p.type, "null"],
+        "type": type_ if p.required else [type_, "null"],
         "description": text,
     }
     if p.enum is not None:

@@ -46,11 +46,14 @@ class FunctionToolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
-    """A tool and the function that answers it; `dates` are the parameters that it takes as such."""
+    """A tool and the function that answers it; `dates` are the parameters that it takes as such,
+    and `in_process` says whether it runs in a worker process.
+    """
 
     manifest: Manifest
     function: Callable[..., Any]
     dates: frozenset[str]
+    in_process: bool = False
 
     def call(self, arguments: Mapping[str, Scalar]) -> Any:
         """Call the function. What it returns, or raises, is the caller's business."""
@@ -75,6 +78,7 @@ def tool(
     fresh_s: float | None = ...,
     per_second: float | None = ...,
     examples: Mapping[str, Scalar] | None = ...,
+    in_process: bool = ...,
 ) -> Callable[[F], F]: ...
 
 
@@ -89,13 +93,16 @@ def tool(
     fresh_s: float | None = None,
     per_second: float | None = None,
     examples: Mapping[str, Scalar] | None = None,
+    in_process: bool = False,
 ) -> F | Callable[[F], F]:
     """Make a tool of a function, which stays as it is.
 
     `timeliness` is the class of its freshness, and `fresh_s` the seconds for which its answers are
     fresh, if they differ. `intent` is `transactional` for a function that changes something: it is
     executed for each call, where that is allowed. `per_second` limits its calls. `examples` has
-    arguments for a sample call. Raises `FunctionToolError`.
+    arguments for a sample call. With `in_process` the function runs in a worker process, which is
+    killed at the deadline of its caller: it imports the function's module. Raises
+    `FunctionToolError`.
     """
 
     def make(of: F) -> F:
@@ -111,7 +118,7 @@ def tool(
             freshness=None if fresh_s is None else FreshnessOverride(fresh_s=fresh_s),
             limits=None if per_second is None else PlanLimits(per_second=per_second),
         )
-        setattr(of, _MARK, FunctionTool(manifest, of, dates))
+        setattr(of, _MARK, FunctionTool(manifest, of, dates, in_process))
         return of
 
     return make if function is None else make(function)

@@ -14,7 +14,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Scalar = str | int | float | bool
-Source = Literal["rapidapi", "akshare", "market", "finport", "python"]
+Source = Literal["rapidapi", "akshare", "market", "finport", "python", "http", "mcp"]
 Timeliness = Literal["realtime", "daily", "weekly", "monthly", "as_filed", "periodic", "static"]
 Intent = Literal["informational", "advisory", "transactional"]
 Domain = Literal[
@@ -30,6 +30,7 @@ Domain = Literal[
     "crypto",
 ]
 ScalarType = Literal["string", "number", "integer", "boolean"]
+ParameterType = Literal["string", "number", "integer", "boolean", "array", "object"]
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
@@ -49,10 +50,14 @@ class Parameter(_Model):
     A `default` is the upstream's. That of a `required` parameter fills no call: it stands for one
     instrument among many (a security, fund, index, board, contract, commodity or currency), so an
     answer about it would not be what a call without it asks for.
+
+    The value of an `array` or `object` is its JSON text, with sorted names and without blanks, in
+    canonical arguments and here; callers give and see the value itself. `json_schema` (JSON Schema
+    2020-12) says what it may be.
     """
 
     name: str
-    type: ScalarType
+    type: ParameterType
     description: str
     required: bool = False
     default: Scalar | None = None
@@ -61,6 +66,16 @@ class Parameter(_Model):
     enum: tuple[Scalar, ...] | None = None
     filled_by: Literal["agent", "credential", "deadline"] = "agent"
     withdrawn: str | None = None
+    json_schema: dict[str, Any] | None = None
+
+    @property
+    def is_json(self) -> bool:
+        """Whether a value is an array or object, of which canonical arguments hold the text."""
+        return self.type in ("array", "object")
+
+    def shown(self, value: Scalar) -> Any:
+        """A canonical value as callers give it and see it."""
+        return orjson.loads(str(value)) if self.is_json else value
 
     @property
     def filling(self) -> Scalar | None:
@@ -117,7 +132,7 @@ class AkShareBinding(_Model):
     """The AkShare function of a tool, its upstream hosts, and whether it reads page by page."""
 
     source: Literal["akshare"] = "akshare"
-    function: str
+    function: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")]
     hosts: tuple[str, ...] = ()
     paged: bool = False
 
@@ -198,7 +213,9 @@ class Manifest(_Model):
 
     `timeliness`, `intent_type` and `regulatory_domains` are the finance tags as FinToolBench
     publishes them (arXiv 2603.08262). `limits` apply to all tools of its host together.
-    `unavailable` is the reason why the tool can't be called now.
+    `unavailable` is the reason why the tool can't be called now. `provider` is the user's provider
+    that it comes from, if any. `generated` names what a program made the manifest from, such as
+    `akshare 1.19.5`; nobody has checked it then.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -216,10 +233,17 @@ class Manifest(_Model):
     freshness: FreshnessOverride | None = None
     limits: PlanLimits | None = None
     unavailable: str | None = None
+    provider: str | None = None
+    generated: Annotated[str, Field(max_length=100)] | None = None
 
     @property
     def source(self) -> Source:
         return self.binding.source
+
+    @property
+    def home(self) -> str:
+        """The user's provider of this tool, or `finport` for a packaged one."""
+        return self.provider or "finport"
 
     @property
     def is_for_one(self) -> bool:
@@ -250,21 +274,23 @@ class Manifest(_Model):
             orjson.dumps(content, option=orjson.OPT_SORT_KEYS), digest_size=8
         ).hexdigest()
 
-    def sample(self) -> dict[str, Scalar]:
+    def sample(self) -> dict[str, Any]:
         """Arguments for an example call: every required parameter with its example."""
         return {
-            p.name: p.example
+            p.name: p.shown(p.example)
             for p in self.parameters
             if p.required and p.filled_by == "agent" and p.example is not None
         }
 
-    def probe(self) -> dict[str, Scalar]:
+    def probe(self) -> dict[str, Any]:
         """Arguments for the call by which drift of this tool is measured: those of `sample`, with
         the upstream's defaults of required parameters, and every other parameter that takes a date
         or a year, so that what is asked for does not depend on the day of the call.
         """
         defaults = {
-            p.name: p.default for p in self.parameters if p.required and p.default is not None
+            p.name: p.shown(p.default)
+            for p in self.parameters
+            if p.required and p.default is not None
         }
         dates = {
             p.name: p.example
@@ -298,8 +324,20 @@ class Manifest(_Model):
 _KEYED = {"name", "type", "default", "filled_by", "withdrawn"}
 
 
-def is_of(value: object, type_: ScalarType) -> bool:
+def canonical_json(value: object) -> str:
+    """The text that stands for an array or object in canonical arguments. Raises `TypeError`."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def is_of(value: object, type_: ParameterType) -> bool:
     """Whether `value` is exactly of the manifest type `type_` (a boolean is no number)."""
+    if type_ == "array" or type_ == "object":
+        if not isinstance(value, str) or value[:1] != ("[" if type_ == "array" else "{"):
+            return False
+        try:
+            return canonical_json(orjson.loads(value)) == value
+        except orjson.JSONDecodeError:
+            return False
     if isinstance(value, bool):
         return type_ == "boolean"
     match type_:

@@ -12,14 +12,17 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
+import orjson
+
 from manifests.formats import DATE_FORMATS, FORMATS, short
 from manifests.manifest import (
     PLACEHOLDER,
     Manifest,
     Parameter,
+    ParameterType,
     RapidApiBinding,
     Scalar,
-    ScalarType,
+    canonical_json,
 )
 from manifests.ranges import Range, ranges
 from manifests.synonyms import LONGEST, meant_name, meant_value
@@ -31,6 +34,9 @@ REMEMBERED = 1_024
 Convert = Callable[[object], Scalar]
 
 MAX_ARGUMENTS = 256
+
+MAX_WORDS = 200
+"""The most characters of a JSON Schema, or of words on what does not fit it, in a message."""
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INTEGER = re.compile(r"[+-]?\d{1,16}")
@@ -197,6 +203,8 @@ def _end_first(range_: Range, bound: Mapping[str, Scalar], given: Mapping[str, o
 def _slot(p: Parameter, in_path: bool) -> _Slot:
     """Converts by type, then format, then allowed values. A default is accepted unchanged."""
     convert = _segment if in_path and p.type == "string" else _CONVERT[p.type]
+    if p.json_schema is not None:
+        convert = _fitting(convert, p, p.json_schema)
     form = FORMATS.get(p.format or "")
     if form is not None:
         convert = _formatted(convert, form.writer(p.name, str(p.example or "")), p)
@@ -204,7 +212,8 @@ def _slot(p: Parameter, in_path: bool) -> _Slot:
         convert = _allowed(convert, p.enum)
     if p.default is not None:
         convert = _or_default(convert, p.default)
-    is_plain = p.type == "string" and form is None and p.enum is None and not in_path
+    is_free = form is None and p.enum is None and p.json_schema is None
+    is_plain = p.type == "string" and is_free and not in_path
     # The same texts come often, so their values are cached.
     text = None if is_plain else _remembering(convert)
     return _Slot(p.name, text, convert, p.required, p.filling)
@@ -224,6 +233,52 @@ def _formatted(convert: Convert, write: Callable[[str], str], p: Parameter) -> C
         return convert(write(normalize("NFKC", value).strip()) if isinstance(value, str) else value)
 
     return formatted
+
+
+MAX_JSON = 2**16
+"""The most characters of an array or object."""
+
+
+def _json(type_: type, words: str) -> Convert:
+    def converted(value: object) -> str:
+        if isinstance(value, str):
+            try:
+                value = orjson.loads(value[: MAX_JSON + 1])
+            except orjson.JSONDecodeError:
+                raise ValueError(f"{short(value)} is no {words}") from None
+        if isinstance(value, tuple):
+            value = [*value]
+        if not isinstance(value, type_):
+            raise ValueError(f"is {_kind(value)}")
+        try:
+            text = canonical_json(value)
+        except TypeError as error:
+            raise ValueError(f"can't be written as JSON: {error}") from None
+        if len(text) > MAX_JSON:
+            raise ValueError(f"has over {MAX_JSON} characters as JSON")
+        return text
+
+    return converted
+
+
+def _fitting(convert: Convert, p: Parameter, schema: Mapping[str, Any]) -> Convert:
+    """Refuse values that the JSON Schema does not allow, with the first reason."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    validator = Draft202012Validator(schema)
+
+    def fitting(value: object) -> Scalar:
+        bound = convert(value)
+        try:
+            wrong = best_match(validator.iter_errors(p.shown(bound)))
+        except RecursionError:
+            raise ValueError("is nested too deeply") from None
+        if wrong is not None:
+            raise ValueError(f"does not fit at {wrong.json_path}: {wrong.message[:MAX_WORDS]}")
+        return bound
+
+    return fitting
 
 
 def _allowed(convert: Convert, enum: tuple[Scalar, ...]) -> Convert:
@@ -249,7 +304,9 @@ def _or_default(convert: Convert, default: Scalar) -> Convert:
 
 def _in_words(p: Parameter) -> str:
     words: str = p.type
-    if p.enum is not None:
+    if p.is_json and p.json_schema is not None:
+        words = f"{p.type} that fits {canonical_json(p.json_schema)[:MAX_WORDS]}"
+    elif p.enum is not None:
         words += f", one of {', '.join(map(repr, p.enum))}"
     elif p.format in FORMATS:
         words = FORMATS[p.format].words
@@ -328,9 +385,11 @@ def _kind(value: object) -> str:
     return "an array"
 
 
-_CONVERT: dict[ScalarType, Callable[[object], Scalar]] = {
+_CONVERT: dict[ParameterType, Callable[[object], Scalar]] = {
     "string": _string,
     "number": _number,
     "integer": _integer,
     "boolean": _boolean,
+    "array": _json(list, "array"),
+    "object": _json(dict, "object"),
 }

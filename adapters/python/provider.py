@@ -1,7 +1,8 @@
 """Runs Python functions of the user's as tools, whatever upstream is chosen for the packaged ones.
 
-A coroutine function runs on the event loop, any other in a thread, so that it may block. A thread
-that goes on after its caller has left counts as busy until it ends.
+A coroutine function runs on the event loop, any other in a thread, so that it may block, or in a
+worker process if it says so. A thread that goes on after its caller has left counts as busy until
+it ends; a process is killed.
 """
 
 import asyncio
@@ -9,16 +10,16 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from traceback import extract_tb
 from typing import Any, Final
 
-from anyio import to_thread
+from anyio import BrokenWorkerProcess, to_process, to_thread
 
 from adapters.adapter import Adapter
 from adapters.fault import UpstreamFault
 from adapters.normalise import Answer, from_object
 from adapters.provider import Parts, Provider
-from manifests import Manifest, Scalar
+from adapters.python import worker
+from manifests import Catalog, Manifest, Scalar
 from manifests.common.threads import in_daemon
 from manifests.functions import FunctionTool
 
@@ -27,15 +28,12 @@ log = logging.getLogger("finport")
 THREADS: Final = 16
 """Calls of functions that may block, at once."""
 
-LONGEST: Final = 200
-"""The most characters of a function's own words that a caller is told."""
-
 
 class FunctionAdapter(Adapter):
     """Calls functions."""
 
-    def __init__(self, tools: Mapping[str, FunctionTool]) -> None:
-        self._tools = tools
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
         self._threads = asyncio.Semaphore(THREADS)
         self._busy: set[asyncio.Future[Any]] = set()
 
@@ -54,8 +52,10 @@ class FunctionAdapter(Adapter):
         """Raises `UpstreamFault`: `rejected` with the words of a `ValueError`, `crashed` with the
         type of any other exception.
         """
-        tool = self._tools[manifest.name]
+        tool = self._catalog.functions[manifest.revision]
         try:
+            if tool.in_process:
+                return await _in_process(tool, arguments)
             if inspect.iscoroutinefunction(tool.function):
                 value = await tool.call(arguments)
             else:
@@ -63,17 +63,11 @@ class FunctionAdapter(Adapter):
             return await to_thread.run_sync(from_object, value)
         except (UpstreamFault, asyncio.CancelledError):
             raise
-        except ValueError as error:
-            text = f"{manifest.name} refuses this: {str(error)[:LONGEST]}"
-            raise UpstreamFault("rejected", text) from None
         except Exception as error:  # noqa: BLE001 - it is the function's
-            # Its words may hold a secret of the function's; the place is enough to find it.
-            place = extract_tb(error.__traceback__)[-1]
-            where = tool.manifest.binding.hosts[0]
-            kind = type(error).__name__
-            log.error("%s failed: %s in %s, line %d", where, kind, place.name, place.lineno or 0)
-            text = f"{manifest.name} raised {type(error).__name__}; the gateway's log has more"
-            raise UpstreamFault("crashed", text) from None
+            kind, text, line = worker.told(manifest.name, error)
+            if line:
+                log.error("%s failed: %s", manifest.upstream, line)
+            raise UpstreamFault(kind, text) from None
 
     async def _in_thread(self, tool: FunctionTool, arguments: Mapping[str, Scalar]) -> Any:
         await self._threads.acquire()
@@ -89,9 +83,26 @@ class FunctionAdapter(Adapter):
             work.exception()  # its caller may have left: nobody else reads it
 
 
+async def _in_process(tool: FunctionTool, arguments: Mapping[str, Scalar]) -> Answer:
+    name, function = tool.manifest.name, tool.function
+    file = inspect.getfile(function)
+    place = f"{function.__module__}:{function.__qualname__}"
+    try:
+        answer, kind, text, line = await to_process.run_sync(
+            worker.call, name, file, place, arguments, cancellable=True
+        )
+    except BrokenWorkerProcess:
+        raise UpstreamFault("crashed", f"the worker process of {name} ended") from None
+    if line:
+        log.error("%s failed: %s", tool.manifest.upstream, line)
+    if answer is None:
+        raise UpstreamFault(kind, text)
+    return answer
+
+
 @asynccontextmanager
 async def _open(parts: Parts) -> AsyncIterator[Adapter]:
-    adapter = FunctionAdapter(parts.catalog.functions)
+    adapter = FunctionAdapter(parts.catalog)
     try:
         yield adapter
     finally:

@@ -9,7 +9,7 @@ import orjson
 from gateway.cli.options import (
     echo_json,
     modes,
-    own_tools,
+    providers,
     read_settings,
     run,
     simulation,
@@ -50,7 +50,7 @@ Format = Literal["json", "table", "csv", "jsonl"]
     help="The envelope (json, the default), or only the rows: all of them.",
 )
 @click.option("--cache-control", help="Cache-Control directives, as in HTTP: max-age=60, ...")
-@own_tools
+@providers
 @modes
 @simulation
 def call(

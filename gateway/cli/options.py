@@ -321,24 +321,53 @@ modes = together(
 """The options of where answers come from: a snapshot, a recorded market."""
 
 
-own_tools = click.option(
-    "--tools",
-    multiple=True,
-    metavar="FILE.py",
-    help="Also serve the functions of a Python file that @finport.tool decorates.",
+other_providers = together(
+    click.option(
+        "--catalog",
+        type=click.Choice(["finport", "none"]),
+        help="Which packaged tools come along. Default: finport, all of them.",
+    ),
+    click.option(
+        "--manifests",
+        multiple=True,
+        metavar="PATH",
+        help="Also serve the tools of a manifest file, or of a folder of them.",
+    ),
+    click.option(
+        "--openapi",
+        multiple=True,
+        metavar="FILE|URL",
+        help="Also serve the operations of an OpenAPI document.",
+    ),
+    click.option(
+        "--mcp",
+        multiple=True,
+        metavar="URL|COMMAND",
+        help="Also serve the tools of an MCP server.",
+    ),
 )
-"""The option of commands that may serve tools of the user's own."""
+providers = together(
+    click.option(
+        "--tools",
+        multiple=True,
+        metavar="FILE.py",
+        help="Also serve the functions of a Python file that @finport.tool decorates.",
+    ),
+    other_providers,
+)
+"""The options of commands that may serve tools of the user's own."""
 
 
 def read_settings(**overrides: object) -> "GatewaySettings":
     """Read the settings; raise a usage error that names the setting that is wrong."""
     from gateway.settings import GatewaySettings, SettingsError
 
-    if not overrides.get("tools"):
-        overrides.pop("tools", None)  # else those of the environment or the file count
+    for name in ("tools", "manifests", "openapi", "mcp"):
+        if not overrides.get(name):
+            overrides.pop(name, None)  # else those of the environment or the file count
     with wrong_usage(SettingsError):
         settings = GatewaySettings.read(**overrides)
-        if settings.hosts:
+        if settings.hosts and not settings.own_providers():
             from gateway.upstreams.hosts import plans_of
             from manifests import Catalog
 

@@ -10,18 +10,19 @@ import ipaddress
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from anyio import to_thread
 
 from gateway.cli.options import (
     OutPath,
     at_first_signal,
     modes,
-    own_tools,
+    providers,
     read_settings,
     run,
     simulation,
@@ -30,6 +31,7 @@ from gateway.cli.options import (
 from manifests.common.terminal import LackError, echo
 
 if TYPE_CHECKING:
+    from gateway import Gateway
     from gateway.settings import GatewaySettings
 
 
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
 )
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
 @click.option("--worker", type=(int, int, str), hidden=True)
-@own_tools
+@providers
 @modes
 @simulation
 def serve(
@@ -97,7 +99,7 @@ def serve(
         # Each process has its own trace file and appends to that of its predecessor.
         trace = trace and trace.with_stem(f"{trace.stem}.{number}")
     try:
-        run(lambda: _serve(host, port, workers, trace, until_stdin_closes, worker, read))
+        run(lambda: _serve(host, port, workers, trace, until_stdin_closes, worker, read, settings))
     except LackError as error:
         if worker is None:
             raise
@@ -136,7 +138,9 @@ async def _serve(
     until_stdin_closes: bool,
     of: tuple[int, int, str] | None,
     settings: "GatewaySettings",
+    given: Mapping[str, object],
 ) -> int:
+    """Serve with these settings, of which the command line gave some."""
     from contextlib import AsyncExitStack
 
     from cache import SnapshotError
@@ -189,6 +193,7 @@ async def _serve(
                 gateway, host, port, listening=listening, worker=worker, spans=spans
             )
             url = await parts.enter_async_context(serving)
+            parts.enter_context(_reloaded_by_signal(gateway, given, stop))
             calm_collector()
             echo(f"{READY}{url}")
             is_ready = True
@@ -204,6 +209,50 @@ async def _serve(
     elif settings.mode == "record":
         echo("nothing was recorded")
     return 0
+
+
+@contextmanager
+def _reloaded_by_signal(
+    gateway: "Gateway", given: Mapping[str, object], stop: asyncio.Event
+) -> Iterator[None]:
+    """Let SIGHUP read settings and the tools of the user's providers anew, or set `stop` if it says
+    that the terminal was closed.
+    """
+    import logging
+
+    from gateway.server.supervisor import Terminal
+    from gateway.settings import SettingsError
+    from manifests import CatalogError
+
+    log, under_way = logging.getLogger("finport"), set[asyncio.Task[None]]()
+    terminal = Terminal()
+
+    async def reload() -> None:
+        try:
+            await gateway.reload(await to_thread.run_sync(lambda: read_settings(**given)))
+        except (SettingsError, CatalogError, click.UsageError) as error:
+            log.error("nothing was reloaded: %s", error)
+        except Exception:
+            log.exception("nothing was reloaded")
+        else:
+            log.info("reloaded: %d tools", len(gateway.catalog))
+
+    def begin() -> None:
+        if terminal.is_gone:
+            stop.set()
+            return
+        task = asyncio.ensure_future(reload())
+        under_way.add(task)
+        task.add_done_callback(under_way.discard)
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, begin)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+        for task in under_way:
+            task.cancel()
 
 
 @contextmanager

@@ -4,13 +4,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.options import echo_json, own_tools, read_settings, wrong_usage
+from gateway.cli.options import echo_json, providers, read_settings, wrong_usage
 from manifests.common.duration import duration
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from cache import Rule
-    from manifests import Manifest
+    from manifests import Catalog, Manifest
+
+
+VECTOR_S = 0.0025
+"""About how long the search takes to read a tool once."""
 
 
 @click.command()
@@ -19,14 +23,19 @@ if TYPE_CHECKING:
 @click.option("--domain")
 @click.option("--timeliness")
 @click.option("--intent")
+@click.option("--provider", help="One of the user's own providers, or finport.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
 @click.option("--json", "as_json", is_flag=True)
-@own_tools
+@providers
 def tools(
     words: tuple[str, ...],
     limit: int,
     as_json: bool,
+    catalog: str | None,
     tools: tuple[str, ...],
+    manifests: tuple[str, ...],
+    openapi: tuple[str, ...],
+    mcp: tuple[str, ...],
     **tags: str | None,
 ) -> None:
     """List the tools with the given tags. QUERY, in English or Chinese, ranks them; the word
@@ -34,30 +43,35 @@ def tools(
 
     `finport tools show NAME` prints one manifest with a sample call.
     """
-    from gateway.describe import describe, summarise
-    from gateway.functions import with_functions
-    from gateway.pipeline.bind import unknown_tool
-    from gateway.settings_file import SettingsError
-    from manifests import Catalog
+    import asyncio
 
-    settings = read_settings(tools=tools)
+    from gateway.describe import describe, summarise
+    from gateway.pipeline.bind import unknown_tool
+    from gateway.providers import catalog_of
+    from gateway.settings_file import SettingsError
+
+    settings = read_settings(
+        catalog=catalog, tools=tools, manifests=manifests, openapi=openapi, mcp=mcp
+    )
     with wrong_usage(SettingsError):
-        catalog = with_functions(Catalog.load(), settings.tools)
+        known = asyncio.run(catalog_of(settings))
     if words[:1] == ("show",) and len(words) == 2:
-        manifest = catalog.get(words[1])
+        manifest = known.get(words[1])
         if manifest is None:
-            raise click.ClickException(unknown_tool(catalog, words[1]).message)
+            raise click.ClickException(unknown_tool(known, words[1]).message)
         echo_json(describe(manifest)) if as_json else _show(manifest)
         return
-    _check(tags)
+    _check(tags, known)
     query = " ".join(words[words[:1] == ("search",) :])
-    found, about = catalog.select(**tags), dict[str, Any]()
+    found, about = known.select(**tags), dict[str, Any]()
     if query:
-        import asyncio
-
         from gateway.search.finder import ToolFinder
 
-        finder = ToolFinder.of(catalog, settings)
+        if (lacking := known.search.missing) > 0:
+            seconds = lacking * VECTOR_S
+            echo(f"reading {lacking} tools for search, once: about {seconds:.0f} s", err=True)
+            known.search.embed()
+        finder = ToolFinder.of(known, settings)
         searched = asyncio.run(finder.search(query, tags))
         found, about = searched.tools, searched.about()
     if as_json:
@@ -67,8 +81,9 @@ def tools(
     if about:
         echo(_read(about))
     for manifest in found[:limit]:
-        echo(f"{manifest.name:<44} {manifest.source:<9} {manifest.description}")
-    matching = " that match" if query or len(found) < len(catalog) else ""
+        home = manifest.provider or manifest.source
+        echo(f"{manifest.name:<44} {home:<9} {manifest.description}")
+    matching = " that match" if query or len(found) < len(known) else ""
     echo(f"{min(limit, len(found))} of {len(found)} tools{matching}")
 
 
@@ -83,15 +98,16 @@ def _read(about: dict[str, Any]) -> str:
     return f"{sure}{f' ({read})' if read else ''}"
 
 
-def _check(tags: dict[str, str | None]) -> None:
+def _check(tags: dict[str, str | None], catalog: "Catalog") -> None:
     """Raise a usage error for a tag that no tool can carry."""
     from typing import get_args
 
     from manifests import Domain, Intent, Source, Timeliness
 
     kinds = {"source": Source, "domain": Domain, "timeliness": Timeliness, "intent": Intent}
+    homes = ("finport", *catalog.providers)
     for name, value in tags.items():
-        allowed = get_args(kinds[name])
+        allowed = homes if name == "provider" else get_args(kinds[name])
         if value is not None and value not in allowed:
             raise click.UsageError(f"--{name} {value} is not one of {', '.join(allowed)}")
 
@@ -111,6 +127,8 @@ def _show(manifest: "Manifest") -> None:
     console.print(f"{manifest.name}: {manifest.description}")
     if manifest.unavailable:
         console.print(f"unavailable: {manifest.unavailable}")
+    if manifest.generated:
+        console.print(f"generated from {manifest.generated}, checked by nobody")
     signature = Signature(manifest)
     if signature.names:
         expected = signature.allowed()
@@ -134,8 +152,11 @@ def _show(manifest: "Manifest") -> None:
         else _freshness(rule_of(manifest.timeliness, manifest.freshness)),
         "from": f"{manifest.source}, {', '.join(manifest.binding.hosts) or 'host not on record'}",
     }
+    if manifest.provider is not None:
+        facts["provider"] = manifest.provider
+
     for name, value in facts.items():
-        console.print(f"{name:<8}{value}")
+        console.print(f"{name:<9}{value}")
     sample = json.dumps(manifest.sample(), ensure_ascii=False)
     url = f"localhost:8000/v1/tools/{manifest.name}"
     console.print(f"curl    curl -s {url} -d {shlex.quote(sample)}")

@@ -68,6 +68,8 @@ _MADE_BY: Mapping[Source, ProvenanceSource] = {
     "market": "recorded",
     "finport": "finport",
     "python": "live",
+    "http": "live",
+    "mcp": "live",
 }
 """Where answers of a source are made, whatever upstream the settings name."""
 
@@ -352,7 +354,8 @@ class Answers:
         """Record an error on disk before the caller gets it."""
         began = call.deadline - call.limit_s
         took_ms = (asyncio.get_running_loop().time() - began) * 1e3
-        row = row_of_error(call.bound, error, self._settings.upstream, took_ms, self.clock)
+        made_by = _MADE_BY.get(call.bound.plan.manifest.source, self._settings.upstream)
+        row = row_of_error(call.bound, error, made_by, took_ms, self.clock)
         try:
             async with asyncio.timeout(RECORDING_WAIT_S):
                 await recorder.add(row)

@@ -77,6 +77,27 @@ def supervise(plan: Plan) -> NoReturn:
     os.execv(sys.executable, command)  # noqa: S606 - no shell is needed
 
 
+class Terminal:
+    """The terminal that the process has at its start, if any. The system sends SIGHUP when it is
+    closed, and an operator sends it for a reload.
+    """
+
+    def __init__(self) -> None:
+        self._was_there = _has_terminal()
+
+    @property
+    def is_gone(self) -> bool:
+        return self._was_there and not _has_terminal()
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
 class Supervisor:
     """Keeps the workers of one plan running until it gets a signal or its stdin ends."""
 
@@ -89,6 +110,7 @@ class Supervisor:
         self._serving: set[int] = set()
         self._failed_starts = 0
         self._signals = 0
+        self._reloads = 0
         self._stop = asyncio.Event()
         self._code = 0
 
@@ -97,6 +119,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup, Terminal())
         if self._plan.until_stdin_closes:
             when_stdin_closes(self._stop.set)
         keepers = [asyncio.create_task(self._keep(n)) for n in range(self._plan.workers)]
@@ -138,6 +161,7 @@ class Supervisor:
 
     async def _have(self, index: int) -> float:
         """Run one worker until it ends; return the seconds for which it served."""
+        reloads = self._reloads
         try:
             process = self._living[index] = await self._start(index)
         except (OSError, RuntimeError, MemoryError) as error:  # Python 3.11 starts a thread too
@@ -150,6 +174,8 @@ class Supervisor:
         began = asyncio.get_running_loop().time()
         if was_ready:
             self._note_ready(index, words)
+            if reloads != self._reloads:  # it may have read its settings before
+                _signal(process, signal.SIGHUP)
         watching = asyncio.create_task(self._watch(index, process))
         status = await process.wait()
         watching.cancel()
@@ -221,6 +247,15 @@ class Supervisor:
             self._fail("second signal to end: calls under way are lost")
             self._kill()
         self._stop.set()
+
+    def _on_hangup(self, terminal: Terminal) -> None:
+        """Let the workers reload; without a terminal that was there, end."""
+        if terminal.is_gone:
+            self._on_signal()
+            return
+        self._reloads += 1
+        for index in self._serving:  # the default action of the others is to end
+            _signal(self._living[index], signal.SIGHUP)
 
     def _fail(self, reason: str, code: int = 1) -> None:
         """Stop and exit with that code; only the first reason is written."""

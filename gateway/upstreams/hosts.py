@@ -189,6 +189,7 @@ class Hosts:
         self._store = store
         self._plans = plans
         self._hosts: dict[str, UpstreamHost] = {}
+        self._left: list[UpstreamHost] = []
 
     def of(self, manifest: Manifest) -> UpstreamHost:
         """The host whose limits a call of this tool counts against."""
@@ -203,9 +204,17 @@ class Hosts:
             host = self._hosts[name] = UpstreamHost(name, at_once, pace, self._settings)
         return host
 
+    def plan_anew(self, plans: Mapping[str, HostSettings]) -> None:
+        """Have other limits from now on. Calls under way at a host whose limits change end by its
+        earlier ones.
+        """
+        changed = [n for n in self._hosts if plans.get(n, _NO_PLAN) != self._plans.get(n, _NO_PLAN)]
+        self._left += (self._hosts.pop(name) for name in changed)
+        self._plans = plans
+
     async def close(self) -> None:
         """End what waits for the hosts' rates."""
-        for host in self._hosts.values():
+        for host in (*self._hosts.values(), *self._left):
             await host.close()
 
     def _pace(self, host: str, rate: float) -> Pace | SharedPace:

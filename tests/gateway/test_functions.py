@@ -199,7 +199,7 @@ async def test_a_recorded_answer_is_replayed_without_the_function_being_run(
         ("import finport\n@finport.tool\ndef f(x): 'F.'", "its hint is not str"),
         (
             "import finport\n@finport.tool\ndef get_coin(): 'F.'",
-            r"two tools are named get_coin: python \(.*get_coin\) and rapidapi \(coinranking1",
+            r"two tools are named get_coin: rapidapi \(coinranking1.*\) and provider mine",
         ),
     ],
 )
@@ -224,9 +224,9 @@ def test_the_command_line_serves_a_file(tmp_path: Path) -> None:
     assert "acme_rate" in found.stdout
     lacking = finport("tools", "--tools", "nowhere.py", cache=tmp_path)
     assert lacking.returncode == 2
-    assert "nowhere.py: there is no such Python file" in lacking.stderr
+    assert "provider nowhere: nowhere.py: No such file" in lacking.stderr
 
 
 def test_functions_are_tools_of_a_catalogue_only_once(catalog: Catalog) -> None:
-    assert len(catalog.with_functions([tool_of(acme_prices)])) == len(catalog) + 1
+    assert len(catalog.with_own((), [tool_of(acme_prices)])) == len(catalog) + 1
     assert len(catalog) == 760
