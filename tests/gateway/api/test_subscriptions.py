@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from gateway.api.mcp_tools import Visitor
 from gateway.api.subscriptions import LISTEN, SUBSCRIPTION_KEY
 from gateway.server import http
 from manifests import Catalog, Manifest, Selection
+from manifests.catalog import text_of
 from tests.support.gateways import (
     LocalGateway,
     ServedGateway,
@@ -31,6 +33,7 @@ from tests.support.gateways import (
 )
 from tests.support.mcp_messages import BOTH, META, post, request
 from tests.support.mcp_stdio import cancel, lines, opened, started
+from tests.support.servers import asked, server
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -71,11 +74,11 @@ async def listening(
 ) -> AsyncIterator[Told]:
     """The messages of a stream, the first of which acknowledges it."""
     headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": LISTEN, "Accept": BOTH}
-    asked = request(LISTEN, {"notifications": wanted, "_meta": META}, id_)
+    asking = request(LISTEN, {"notifications": wanted, "_meta": META}, id_)
     async with (
         asyncio.timeout(PATIENCE_S),
         aiohttp.ClientSession() as client,
-        client.post(f"{url}/mcp{query}", json=asked, headers={**headers, **(head or {})}) as got,
+        client.post(f"{url}/mcp{query}", json=asking, headers={**headers, **(head or {})}) as got,
     ):
         assert got.status == 200, await got.text()
         assert got.content_type == "text/event-stream"
@@ -226,10 +229,10 @@ async def test_a_silent_stream_shows_that_it_lives(
 ) -> None:
     monkeypatch.setattr(subscriptions, "KEEP_ALIVE_S", 0.05)
     headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": LISTEN, "Accept": BOTH}
-    asked = request(LISTEN, {"notifications": {}, "_meta": META})
+    asking = request(LISTEN, {"notifications": {}, "_meta": META})
     async with (
         asyncio.timeout(PATIENCE_S),
-        served.client.post(f"{served.url}/mcp", json=asked, headers=headers) as got,
+        served.client.post(f"{served.url}/mcp", json=asking, headers=headers) as got,
     ):
         lines = [await got.content.readline() for _ in range(9)]
     assert lines[0] == b"event: message\n"
@@ -289,6 +292,24 @@ async def test_a_drain_ends_a_stream_properly(own: Catalog, tmp_path: Path) -> N
         await listen.__aexit__(None, None, None)
         await client.__aexit__(None, None, None)
         assert not local.gateway.catalog.listeners
+
+
+async def test_a_reload_is_told_if_it_changes_the_list(catalog: Catalog, tmp_path: Path) -> None:
+    file = tmp_path / "own.json"
+    file.write_text(text_of([renamed(catalog, "get_coin", "get_tune")]))
+    async with server(tmp_path, "--manifests", str(file)) as running:
+        wanted = {"toolsListChanged": True}
+        async with listening(running.url, wanted, query="?tools=all") as told:
+            running.tell(signal.SIGHUP)  # which changes nothing
+            names = {"get_tune", "get_tone"}
+            file.write_text(text_of([renamed(catalog, "get_coin", name) for name in names]))
+            running.tell(signal.SIGHUP)
+            assert (await anext(told))["method"] == "notifications/tools/list_changed"
+            status, listed = await asked(f"{running.url}/v1/tools?limit=1000")
+            assert status == 200
+            assert names < {tool["name"] for tool in listed["tools"]}
+            running.tell(signal.SIGTERM)
+            assert (await anext(told))["result"]["resultType"] == "complete"
 
 
 @pytest.fixture
