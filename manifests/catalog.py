@@ -188,7 +188,9 @@ class Catalog:
         from manifests.dense import embedded_encoder
         from manifests.search import Search, akshare_documents
 
-        return Search(self, akshare_documents(), encoder=embedded_encoder(), kept=self.vectors)
+        version = self.version
+        made = Search(self, akshare_documents(), encoder=embedded_encoder(), kept=self.vectors)
+        return made if version == self.version else self.search  # the tools changed meanwhile
 
     @cached_property
     def revision(self) -> str:
