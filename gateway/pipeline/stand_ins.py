@@ -39,6 +39,9 @@ log = logging.getLogger("finport")
 OWN_SHARE = 0.6
 """The share of a call's time that its own source gets, and never less than a patient wait."""
 
+OWN_MOST_S = 30.0
+"""The most time that the own source gets: a call may take minutes, a source that hangs too."""
+
 LEAST_S = 0.05
 """A stand-in is not asked with less time than this left."""
 
@@ -86,7 +89,7 @@ class StandIns:
         limit_s = min(context.deadline_s or settings.deadline_s, settings.deadline_s)
         until = loop.time() + limit_s
         patient_s = min(PATIENCE_S, settings.attempt_timeout_s, settings.deadline_s)
-        own_s = min(max(OWN_SHARE * limit_s, patient_s), limit_s)
+        own_s = min(max(min(OWN_SHARE * limit_s, OWN_MOST_S), patient_s), limit_s)
         outcome = await self._answers.obtain(bound, replace(context, deadline_s=own_s))
         error = outcome.error
         if error is None or not is_of_the_source(error):
