@@ -114,6 +114,51 @@ class Pair:
                 raise UnfitError(f"it answered about {found[:60]!r}, another instrument")
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A cell, or with the column of days a whole row, that only one source has or that differs."""
+
+    day: str
+    column: str
+    asked: Any
+    answered: Any
+
+
+def differences(
+    pair: Pair, own: Sequence[Row], mapped: Sequence[Row]
+) -> tuple[int, list[Difference]]:
+    """How many cells of the tool's own rows and of those mapped from a stand-in (`Pair.rows`) were
+    compared, and which differ by more than is declared. Days count that both cover. Raises
+    `UnfitError`.
+    """
+    units = pair.asked.measured.units if pair.asked.measured else {}
+    column = next((name for name, unit in units.items() if unit == "day"), "")
+    ours, theirs = ({_day(row.get(column)): row for row in rows} for rows in (own, mapped))
+    if not ours or not theirs:
+        return 0, []
+    first, last = max(min(ours), min(theirs)), min(max(ours), max(theirs))
+    compared, found = 0, list[Difference]()
+    for day in sorted(day for day in ours.keys() | theirs.keys() if first <= day <= last):
+        if day not in ours or day not in theirs:
+            told = (day if day in side else None for side in (ours, theirs))
+            found.append(Difference(day, column, *told))
+            continue
+        for name, given in pair.stand_in.columns.items():
+            if name == column or given.of is None:
+                continue
+            compared += 1
+            one, other = ours[day].get(name), theirs[day].get(name)
+            if not _agree(one, other, given.within):
+                found.append(Difference(day, name, one, other))
+    return compared, found
+
+
+def _agree(one: object, other: object, within: float) -> bool:
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return abs(one - other) <= within + 1e-9 * max(abs(one), 1.0)
+    return one == other
+
+
 def pairs(asked: Manifest, catalog: Mapping[str, Manifest]) -> list[Pair]:
     """The declared stand-ins of a tool whose own tools are in the catalogue, in their order."""
     return [
