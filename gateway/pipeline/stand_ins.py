@@ -39,7 +39,7 @@ log = logging.getLogger("finport")
 OWN_SHARE = 0.6
 """The share of a call's time that its own source gets, and never less than a patient wait."""
 
-OWN_MOST_S = 30.0
+OWN_MOST_S = 20.0
 """The most time that the own source gets: a call may take minutes, a source that hangs too."""
 
 LEAST_S = 0.05
