@@ -70,15 +70,11 @@ class Provenance(_Shape):
     attempts: int = Field(description="Requests sent upstream for this call.")
     elapsed_ms: float
     call_id: str
-    stood_in_for: str | None = Field(
-        None, description="The tool whose own source failed, where `answered_by` stood in for it."
-    )
-    answered_by: str | None = Field(None, description="The tool of another source that answered.")
-    own_error: ErrorCode | None = Field(None, description="How the tool's own source failed.")
-    missing: list[str] = Field([], description="Columns that the other source can't give: null.")
-    within: dict[str, float] = Field(
-        {}, description="By how much figures of a column may differ, because a source rounds them."
-    )
+    stood_in_for: str = Field("", description="The tool whose own source failed, if so.")
+    answered_by: str = Field("", description="The tool of another source that answered.")
+    own_error: str = ""
+    missing: list[str] = Field([], description="Columns that it can't give: null.")
+    within: dict[str, float] = Field({}, description="By how much rounding may change a column.")
 
 
 class Answer(_Shape):

@@ -407,6 +407,8 @@ async def test_mcp_allows_it_in_meta_and_among_arguments(tmp_path: Path) -> None
         told = await result_of(served, "call_tool", {**call, "stand_in": "allow"})
         assert told["provenance"]["answered_by"] == "their_bars"
         assert not (await result_of(served, "call_tool", call))["ok"]
+        told = await result_of(served, "call_tool", call, "?stand_in=allow")
+        assert told["provenance"]["missing"] == ["pct"]
         params = {"name": "call_tool", "arguments": call, "_meta": {"finport/stand_in": "maybe"}}
         _, told = await post(served, request("tools/call", params))
         assert "stand_in" in json.dumps(told)
