@@ -271,8 +271,8 @@ class StandIn(_Model):
 
     It applies to calls whose arguments match `when` (regular expressions for whole texts; an
     argument that is not given is empty). `same` names its columns that repeat its own arguments: a
-    row that says otherwise is of another instrument. `ignored` are parameters of the asked tool
-    that change no fact. A column of the asked tool that is not in `columns` can't be given.
+    row that says otherwise is of another instrument. A column of the asked tool that is not in
+    `columns` can't be given.
     """
 
     tool: str
@@ -281,7 +281,17 @@ class StandIn(_Model):
     columns: dict[str, Given]
     days: Days | None = None
     same: dict[str, str] = Field(default_factory=dict)
-    ignored: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _patterns_are_valid(self) -> "StandIn":
+        parts = (filling.part for filling in self.arguments.values())
+        for pattern in (*self.when.values(), *(part for part in parts if part is not None)):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                text = f"stand-in {self.tool}: {pattern!r} is no regular expression: {error}"
+                raise ValueError(text) from None
+        return self
 
 
 class Manifest(_Model):

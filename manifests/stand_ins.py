@@ -183,16 +183,16 @@ def problems(pair: Pair) -> Iterator[str]:
         if given.of is not None:
             yield from _compared(pair, name, given)
     ours = {p.name for p in asked.parameters}
-    used = {*stand_in.when, *stand_in.ignored}
-    used |= {filling.of for filling in stand_in.arguments.values() if filling.of}
-    used |= {given.argument for given in stand_in.columns.values() if given.argument}
+    mapped = {filling.of for filling in stand_in.arguments.values() if filling.of}
     if stand_in.days is not None:
-        used |= {stand_in.days.first, stand_in.days.last}
-    for name in sorted(used - ours):
+        mapped |= {stand_in.days.first, stand_in.days.last}
+    shown = {given.argument for given in stand_in.columns.values() if given.argument}
+    for name in sorted((mapped | shown | stand_in.when.keys()) - ours):
         yield f"{asked.name} has no parameter {name}"
     asks = {p.name for p in asked.parameters if p.filled_by == "agent" and p.withdrawn is None}
-    for name in sorted(asks - used):
-        yield f"parameter {name} would be dropped: map it, or say when it does not matter"
+    fixed = {name for name, pattern in stand_in.when.items() if re.escape(pattern) == pattern}
+    for name in sorted(asks - mapped - fixed):
+        yield f"parameter {name} would be dropped: map it, or say in when which value it has"
     theirs = {p.name: p for p in other.parameters if p.filled_by == "agent"}
     for name in sorted(stand_in.arguments.keys() - theirs.keys()):
         yield f"{other.name} has no parameter {name}"

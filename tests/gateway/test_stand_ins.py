@@ -455,6 +455,11 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "prices of their_bars are adjusted",
     ),
     "a dropped argument": ({"when": {"adjust": ""}}, {}, "period would be dropped"),
+    "an instrument that is not passed on": (
+        {"arguments": {"symbol": {"value": "sh600519"}, "adjust": {"value": ""}}},
+        {},
+        "symbol would be dropped",
+    ),
     "an unknown argument": (
         {"arguments": {**STAND_IN["arguments"], "x": {"value": "1"}}},  # type: ignore[dict-item]
         {},
@@ -481,6 +486,11 @@ async def test_a_declaration_of_other_facts_is_refused(tmp_path: Path, wrong: st
         sources.faults["own_bars"] = 503
         assert not (await gateway.call("own_bars", BARS, ALLOWED)).ok
         assert sources.asked["their_bars"] == 0
+
+
+def test_a_condition_that_is_no_pattern_is_refused() -> None:
+    with pytest.raises(ValueError, match="no regular expression"):
+        own_bars({**STAND_IN, "when": {"symbol": "("}})
 
 
 async def test_a_tool_of_the_same_host_stands_in_for_nothing(tmp_path: Path) -> None:
