@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +31,24 @@ def _cell(cell: object) -> str:
     return text if len(text) <= 100 else f"{text[:99]}…"
 
 
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """Another tool answered (`answered_by`), because the source of the asked one failed with the
+    error of that code. Columns that are `missing` are null in the answer; figures may differ from
+    those of the asked tool by what `within` says, through rounding.
+    """
+
+    stood_in_for: str
+    answered_by: str
+    own_error: str
+    missing: tuple[str, ...] = ()
+    within: Mapping[str, float] = field(default_factory=dict)
+
+    def in_provenance(self) -> str:
+        """The fields of the provenance, after others."""
+        return "," + orjson.dumps(self).decode()[1:-1]
+
+
 @dataclass(slots=True, repr=False)
 class Result:
     """Outcome of one call. Its conversions to pandas, Arrow and CSV warn with `PartialTableWarning`
@@ -47,7 +65,8 @@ class Result:
     before them in the whole table. `shown` describes the rows in words if some are left out. The
     whole answer stays available by `handle`. `aliases` pairs names that the caller used with the
     parameters they stand
-    for, and `resolved` parameters with words on the instrument that the caller named.
+    for, and `resolved` parameters with words on the instrument that the caller named. `stood` says
+    which other tool answered, if one stood in.
     """
 
     tool: str
@@ -68,6 +87,7 @@ class Result:
     fresh_s: float = 0.0
     aliases: Mapping[str, str] | None = None
     resolved: Mapping[str, str] | None = None
+    stood: Stood | None = None
 
     @property
     def ok(self) -> bool:
@@ -233,9 +253,10 @@ class Result:
         return line.replace(b"\n", b""), text
 
     def _rest(self) -> bytes:
-        """The part of the envelope after the answer; provenance is plain ASCII."""
+        """The part of the envelope after the answer."""
         snapshot = "null" if self.snapshot is None else f'"{self.snapshot}"'
         aliases = b',"aliases":' + orjson.dumps(self.aliases) if self.aliases else b""
+        stood = "" if self.stood is None else self.stood.in_provenance()
         if self.resolved:
             aliases += b',"resolved":' + orjson.dumps(self.resolved)
         return b'"handle":%b%b,"provenance":%b' % (
@@ -244,6 +265,6 @@ class Result:
             (
                 f'{{"source":"{self.source}","upstream":"{self.upstream}","age_s":{self.age_s},'
                 f'"snapshot":{snapshot},"digest":"{self.digest}","attempts":{self.attempts},"elapsed_ms":{self.elapsed_ms},'
-                f'"call_id":"{self.call_id}"}}'
+                f'"call_id":"{self.call_id}"{stood}}}'
             ).encode(),
         )
