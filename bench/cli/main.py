@@ -32,7 +32,7 @@ from gateway.settings_file import SettingsError
 from manifests.common.terminal import Commands, echo
 
 
-@click.group(cls=Commands)
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="finport")
 def main() -> None:
     """Finport's bench: drive agents through the gateway and measure them."""

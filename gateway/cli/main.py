@@ -18,13 +18,39 @@ from gateway.cli.world import world
 from manifests.common.terminal import Commands
 
 
-@click.group(cls=Commands)
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="finport")
 def main() -> None:
     """Finport: the gateway through which LLM agents reach finance tools."""
 
 
-for _command in (call, doctor, keys, manifests, mcp, quota, serve, snapshot, tools, world):
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what lets a SHELL complete commands, tools and arguments.
+
+    For bash, add to ~/.bashrc: eval "$(finport completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None  # noqa: S101 - of these three shells
+    click.echo(kind(main, {}, "finport", "_FINPORT_COMPLETE").source())
+
+
+for _command in (
+    call,
+    completion,
+    doctor,
+    keys,
+    manifests,
+    mcp,
+    quota,
+    serve,
+    snapshot,
+    tools,
+    world,
+):
     main.add_command(_command)
 
 
