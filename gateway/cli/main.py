@@ -12,6 +12,7 @@ from gateway.cli.manifests import manifests
 from gateway.cli.mcp import mcp
 from gateway.cli.quota import quota
 from gateway.cli.serve import serve
+from gateway.cli.settings import settings
 from gateway.cli.snapshot import snapshot
 from gateway.cli.tools import tools
 from gateway.cli.world import world
@@ -39,17 +40,8 @@ def completion(shell: str) -> None:
 
 
 for _command in (
-    call,
-    completion,
-    doctor,
-    keys,
-    manifests,
-    mcp,
-    quota,
-    serve,
-    snapshot,
-    tools,
-    world,
+    *(call, completion, doctor, keys, manifests, mcp, quota),
+    *(serve, settings, snapshot, tools, world),
 ):
     main.add_command(_command)
 
