@@ -24,6 +24,7 @@ from bench.cli.retrieval import retrieval
 from bench.cli.run import run_suite
 from bench.cli.score import score
 from bench.cli.speed import speed
+from bench.cli.table import table
 from bench.cli.tasks import tasks
 from bench.environment import PREFIX, VARIABLES
 from gateway.cli.options import OutPath, run
@@ -47,6 +48,7 @@ for command in (
     score,
     report,
     compare,
+    table,
     export,
     simulated_model,
     speed,

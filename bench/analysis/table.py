@@ -1,0 +1,168 @@
+"""A table of several runs, to publish: figures with intervals, cost, and ranks.
+
+Runs of the same tasks are ranked by one measure. Each pair is compared task by task; p-values are
+of McNemar's exact test where the measure has one, else of a paired t-test over tasks. Holm's step
+down (Scandinavian Journal of Statistics 6, 1979) corrects them for the number of pairs. A run's
+rank is one more than the number of runs that are better at 5 %, so runs that can't be told apart
+share a rank.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import exp, lgamma, log, sqrt
+from pathlib import Path
+from statistics import fmean, variance
+from typing import Any
+
+import orjson
+
+from bench.analysis.compare import Run, compare
+from bench.metrics.interval import percent
+from bench.metrics.passes import KS
+from bench.suites.suite import Metric, Suite
+from manifests.common.regular_file import read_text
+
+SIGNIFICANT = 0.05
+MOST_BYTES = 2**24
+
+
+@dataclass(slots=True)
+class Line:
+    """One run of a table. `label` names its agent and model, and `rank` is None where it can't be
+    compared with the others. `p` has, by the place of another line, the corrected p-value.
+    """
+
+    run: Run
+    label: str
+    metrics: Mapping[str, Any]
+    rank: int | None = None
+    p: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def suite(self) -> type[Suite]:
+        return self.run.suite
+
+    @property
+    def tokens(self) -> float | None:
+        """Tokens of the agent's model an episode, None if it has none."""
+        usage = self.metrics["usage"]
+        if not usage["model_calls"]["calls"]:
+            return None
+        return float(usage["tokens"]["input"] + usage["tokens"]["output"]) / self.episodes
+
+    @property
+    def episodes(self) -> int:
+        return int(self.metrics["episodes"])
+
+    def cells(self, metrics: Sequence[Metric]) -> Iterator[tuple[str, str, str]]:
+        """Heading, figure and interval of each column."""
+        for metric in metrics:
+            value = self.metrics.get(metric.name)
+            yield metric.title, metric.text_of(value), metric.interval_of(self.metrics)
+        by_k = self.metrics.get("passes", {}).get("by_k", {})
+        for k in KS[1:]:
+            if (found := by_k.get(str(k))) and found["pass_hat_k"] is not None:
+                ends = found["intervals"]["pass_hat_k"]
+                interval = "" if ends is None else " to ".join(map(percent, ends))
+                yield f"pass^{k}", percent(found["pass_hat_k"]), interval
+
+
+def lines_of(runs: Sequence[Run]) -> list[Line]:
+    """The lines of a table, in the order of the runs; those of one label also have the name of
+    their folder.
+    """
+    lines = [Line(run, _label(run.about.content), _metrics(run.files.path)) for run in runs]
+    labels = [line.label for line in lines]
+    for line in lines:
+        if labels.count(line.label) > 1:
+            line.label += f" ({line.run.files.path.name})"
+    return lines
+
+
+def rank(lines: Sequence[Line], measure: str) -> None:
+    """Rank lines of the same tasks by a measure."""
+    first = lines[0].run
+    of = next(one for one in first.measures if one.name == measure)
+    metric = next((m for m in first.suite.metrics if m.name == measure), None)
+    sign = -1 if metric is not None and metric.better == "less" else 1
+    pairs, found = [*combinations(range(len(lines)), 2)], list[tuple[float, float]]()
+    for a, b in pairs:
+        figures = compare(lines[a].run, lines[b].run, only=[measure])["metrics"][measure]
+        p = figures["p"] if of.test else _t_test(lines[a].run, lines[b].run, measure)
+        better = sign * float(figures["difference"] or 0.0)
+        found.append((1.0 if p is None else p, better))
+    corrected = holm([p for p, _ in found])
+    behind = [0] * len(lines)
+    for (a, b), p, (_, better) in zip(pairs, corrected, found, strict=True):
+        lines[a].p[b] = lines[b].p[a] = p
+        if p < SIGNIFICANT and better:
+            behind[a if better > 0 else b] += 1
+    for line, number in zip(lines, behind, strict=True):
+        line.rank = number + 1
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values corrected by Holm's step down, in the same order."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    corrected, before = [0.0] * len(p_values), 0.0
+    for place, number in enumerate(order):
+        before = max(before, min(1.0, (len(order) - place) * p_values[number]))
+        corrected[number] = before
+    return corrected
+
+
+def _t_test(a: Run, b: Run, measure: str) -> float | None:
+    """The two-sided p-value of a paired t-test over tasks; None with fewer than two tasks."""
+    differences = []
+    for task, rows in a.rows.items():
+        both = [(rows[n], b.rows[task][n]) for n in rows if n in b.rows.get(task, {})]
+        known = [
+            (x.figures[measure], y.figures[measure])
+            for x, y in both
+            if x.figures.get(measure) is not None and y.figures.get(measure) is not None
+        ]
+        if known:
+            differences.append(fmean((y or 0.0) - (x or 0.0) for x, y in known))
+    if len(differences) < 2:
+        return None
+    spread = variance(differences)
+    if spread == 0:
+        return 0.0 if differences[0] else 1.0
+    t = fmean(differences) / sqrt(spread / len(differences))
+    degrees = len(differences) - 1
+    return _beta(degrees / (degrees + t * t), degrees / 2, 0.5)
+
+
+def _beta(x: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function, by Lentz's continued fraction (DLMF 8.17.22)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(1 - x))
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(1 - x, b, a)
+    tiny = 1e-300
+    c, d = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
+    fraction = d
+    for m in range(1, 500):
+        for numerator in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1 / ((1 + numerator * d) or tiny)
+            c = (1 + numerator / c) or tiny
+            fraction *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    return front * fraction / a
+
+
+def _label(about: Mapping[str, Any]) -> str:
+    """An agent, with its model if it has one."""
+    model = about.get("model")
+    return f"{about['agent']}: {model}" if model else str(about["agent"])
+
+
+def _metrics(run: Path) -> Mapping[str, Any]:
+    found: dict[str, Any] = orjson.loads(read_text(run / "metrics.json", MOST_BYTES))
+    return found
