@@ -22,6 +22,7 @@ def summarise(manifest: Manifest) -> dict[str, Any]:
     return {
         "name": manifest.name,
         "source": manifest.source,
+        "provider": manifest.home,
         "description": manifest.description,
         "timeliness": manifest.timeliness,
         "intent_type": manifest.intent_type,

@@ -466,7 +466,8 @@ class GatewaySettings(BaseSettings):
             first = error.errors(include_url=False, include_input=False)[0]
             if first["type"] == "extra_forbidden":
                 raise SettingsError(_unknown(first["loc"])) from None
-            place = f"setting {first['loc'][0]}" if first["loc"] else "settings"
+            shown = first["loc"] if first["loc"][:1] == ("providers",) else first["loc"][:1]
+            place = f"setting {'.'.join(map(str, shown))}" if shown else "settings"
             message = first["msg"].removeprefix("Value error, ")
             raise SettingsError(f"{place}: {message}") from None
         except ValueError as error:

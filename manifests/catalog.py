@@ -53,7 +53,7 @@ class Catalog:
         self.cards: Mapping[str, Card] = {}
         """By tool, what a model reads in place of our description and schema, if anything."""
         self.functions: Mapping[str, FunctionTool] = {}
-        """By tool, the Python function that answers it, if one does."""
+        """By the revision of a tool, the Python function that answers it, if one does."""
         self.providers: Mapping[str, ProviderSettings] = {}
         """The user's providers, by name."""
         self._twin: Catalog | None = None
@@ -88,7 +88,8 @@ class Catalog:
                 who = " and ".join(_home(one) for one in (other, manifest))
                 raise CatalogError(f"two tools are named {name}: {who}")
         catalog = self._copy([*self, *own])
-        catalog.functions = {**self.functions, **{tool.manifest.name: tool for tool in functions}}
+        given = {tool.manifest.revision: tool for tool in functions}
+        catalog.functions = {**self.functions, **given}
         catalog.providers = {**self.providers, **(providers or {})}
         if not own:
             catalog._twin = self
@@ -102,10 +103,11 @@ class Catalog:
 
     def adopt(self, other: "Catalog") -> None:
         """Have the tools of another catalogue from now on; who remembers anything of the tools
-        sees by `version` that they changed, or is a listener.
+        sees by `version` that they changed, or is a listener. Functions stay for calls under way.
         """
         self._by_name, self.cards, self._twin = other._by_name, other.cards, other._twin
-        self.functions, self.providers = other.functions, other.providers
+        self.functions = {**self.functions, **other.functions}
+        self.providers = other.providers
         for name in ("search", "revision"):
             vars(self).pop(name, None)
         self.version += 1
@@ -163,6 +165,7 @@ class Catalog:
         domain: str | None = None,
         timeliness: str | None = None,
         intent: str | None = None,
+        provider: str | None = None,
     ) -> list[Manifest]:
         """The manifests that have all the given tags, in the order of the files."""
         return [
@@ -172,6 +175,7 @@ class Catalog:
             and (domain is None or domain in m.regulatory_domains)
             and (timeliness is None or m.timeliness == timeliness)
             and (intent is None or m.intent_type == intent)
+            and (provider is None or m.home == provider)
         ]
 
     @cached_property

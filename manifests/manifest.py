@@ -256,6 +256,11 @@ class Manifest(_Model):
         return self.binding.source
 
     @property
+    def home(self) -> str:
+        """The user's provider of this tool, or `finport` for a packaged one."""
+        return self.provider or "finport"
+
+    @property
     def is_for_one(self) -> bool:
         """Whether each call is executed for its caller alone, and its answer is never cached,
         shared or recorded in a snapshot: it may have side effects, or the gateway itself answers.

@@ -17,6 +17,7 @@ _FACETS: dict[str, tuple[tuple[str, ...] | None, Callable[[Manifest], Iterable[s
     "domain": (get_args(Domain), lambda manifest: manifest.regulatory_domains),
     "timeliness": (get_args(Timeliness), lambda manifest: (manifest.timeliness,)),
     "intent": (get_args(Intent), lambda manifest: (manifest.intent_type,)),
+    "provider": (None, lambda manifest: (manifest.home,)),
     "names": (None, lambda manifest: (manifest.name,)),
 }
 """The values of each facet, None for any, and those that a tool has."""
@@ -35,7 +36,7 @@ class SelectionError(ValueError):
 class Selection:
     """The tools that have, for each given facet, one of its values; without facets, all tools.
 
-    Facets are `source`, `domain`, `timeliness`, `intent` and `names`.
+    Facets are `source`, `domain`, `timeliness`, `intent`, `provider` and `names`.
     """
 
     facets: tuple[tuple[str, frozenset[str]], ...] = ()

@@ -50,11 +50,9 @@ class FunctionAdapter(Adapter):
         client: str = "",  # noqa: ARG002
     ) -> Answer:
         """Raises `UpstreamFault`: `rejected` with the words of a `ValueError`, `crashed` with the
-        type of any other exception, `gone` if the function was changed by a reload.
+        type of any other exception.
         """
-        tool = self._catalog.functions.get(manifest.name)
-        if tool is None or tool.manifest.revision != manifest.revision:
-            raise UpstreamFault("gone", f"{manifest.name} has changed; call it again")
+        tool = self._catalog.functions[manifest.revision]
         try:
             if tool.in_process:
                 return await _in_process(tool, arguments)

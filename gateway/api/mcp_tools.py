@@ -304,6 +304,7 @@ class McpTools:
             "input_schema": arguments_schema(manifest),
             "sample": manifest.sample(),
             "columns": [column.name for column in manifest.columns],
+            "generated": manifest.generated,
             "unavailable": manifest.unavailable,
         }
         return _given(described)

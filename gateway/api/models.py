@@ -49,11 +49,14 @@ class ToolFilter(BaseModel):
     domain: Domain | None = None
     timeliness: Timeliness | None = None
     intent: Intent | None = None
+    provider: str | None = Field(
+        None, max_length=64, description="The user's provider that a tool comes from, or `finport`."
+    )
 
     @property
     def tags(self) -> dict[str, str]:
         """The tags that are given."""
-        return self.model_dump(include={*TAGS}, exclude_none=True)
+        return self.model_dump(include={*TAGS, "provider"}, exclude_none=True)
 
 
 class Provenance(_Shape):
@@ -151,6 +154,7 @@ class ToolSummary(_Shape):
 
     name: str
     source: str
+    provider: str = Field(description="The user's provider it comes from, or `finport`.")
     description: str
     timeliness: str
     intent_type: str
@@ -309,4 +313,7 @@ class ToolDescription(_Shape):
     input_schema: dict[str, Any]
     sample: dict[str, Any] = Field(description="Arguments of an example call.")
     columns: list[str]
+    generated: str | None = Field(
+        None, description="What its manifest was made of, if no person wrote it."
+    )
     unavailable: str | None

@@ -54,6 +54,9 @@ _CONTENT_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+
 _CONTROLS = {"boolean": "checkbox", "integer": "number", "number": "number", "string": "text"}
 
 
+Filters = list[tuple[str, list[tuple[str, int]]]]
+
+
 class SearchQuery(ToolFilter):
     """Query of `GET /`. An empty field counts as absent, because browsers send empty fields too."""
 
@@ -75,7 +78,7 @@ class WebPage:
         self._finder = finder
         self._document = document
         self._files, self._templates = _package_data()
-        self._filters = _filters(gateway.catalog)
+        self._filters_of: tuple[int, Filters] = -1, []
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -108,7 +111,7 @@ class WebPage:
             "search.html",
             query=query,
             asked=query.q[:MAX_QUERY],
-            filters=self._filters,
+            filters=self._filters(),
             chosen=query.tags,
             searched=searched,
             total=len(found),
@@ -150,6 +153,13 @@ class WebPage:
         body, content_type = file
         headers = {**HEADERS, hdrs.CACHE_CONTROL: f"public, max-age={YEAR_S}, immutable"}
         return web.Response(body=body, content_type=content_type, charset="utf-8", headers=headers)
+
+    def _filters(self) -> Filters:
+        """The filters of the tools that there are now."""
+        catalog = self._gateway.catalog
+        if self._filters_of[0] != catalog.version:
+            self._filters_of = catalog.version, _filters(catalog)
+        return self._filters_of[1]
 
     @cached_property
     def _reference(self) -> str:
@@ -212,15 +222,18 @@ def _package_data() -> tuple[Mapping[str, tuple[bytes, str]], Environment]:
     return static, environment
 
 
-def _filters(catalog: Catalog) -> list[tuple[str, list[tuple[str, int]]]]:
+def _filters(catalog: Catalog) -> Filters:
     """Return each kind of tag with its values and the number of tools that carry each."""
     counts: dict[str, Counter[str]] = {
         "source": Counter(tool.source for tool in catalog),
         "domain": Counter(domain for tool in catalog for domain in tool.regulatory_domains),
         "timeliness": Counter(tool.timeliness for tool in catalog),
         "intent": Counter(tool.intent_type for tool in catalog),
+        "provider": Counter(tool.home for tool in catalog),
     }
-    return [(kind, [(v, counts[kind][v]) for v in values]) for kind, values in TAGS.items()]
+    kinds = {**TAGS, "provider": tuple(catalog.providers and ("finport", *catalog.providers))}
+    found = ((kind, [(v, counts[kind][v]) for v in values]) for kind, values in kinds.items())
+    return [(kind, [pair for pair in values if pair[1]]) for kind, values in found if values]
 
 
 def _fields(manifest: Manifest) -> list[dict[str, Any]]:

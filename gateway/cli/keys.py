@@ -44,18 +44,21 @@ def add(name: str, tools: str, transactional: bool, as_json: bool, **limits: flo
 
     The key is not shown again: the clients file holds only its hash.
     """
+    import asyncio
+
     from gateway.access import keys as kept
     from gateway.grant import Grant
+    from gateway.providers import catalog_of
     from gateway.settings import SettingsError
-    from manifests import Catalog, Selection
+    from manifests import CatalogError, Selection
 
     if not kept.is_name(name):
         raise click.UsageError(kept.NAME_FORM)
-    catalog = Catalog.load()
-    with wrong_usage():
+    settings = read_settings()
+    with wrong_usage(SettingsError, CatalogError):
+        catalog = asyncio.run(catalog_of(settings))
         grant = Grant(Selection.of(catalog, tools), transactional)
     allowed = _count(grant, catalog)
-    settings = read_settings()
     with failures(kept.KeyRefused, SettingsError):
         if any(entry.name == name for entry in kept.settings_entries(settings)):
             raise kept.KeyRefused(f"a client named {name} has a key in the settings already")

@@ -4,12 +4,14 @@ import asyncio
 import os
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from gateway.cli.options import (
     modes,
+    other_providers,
     read_settings,
     run,
     simulation,
@@ -21,7 +23,6 @@ from manifests.common.terminal import echo
 if TYPE_CHECKING:
     from gateway.api.mcp_tools import OutputSchema, Visitor
     from gateway.settings import GatewaySettings
-    from manifests import Catalog
 
 # Repeated here so that --help need not import the API; a test compares the two.
 OUTPUT_SCHEMAS = ("short", "full", "none")
@@ -30,12 +31,12 @@ OUTPUT_SCHEMAS = ("short", "full", "none")
 @click.command()
 @click.option(
     "--tools",
-    default="search",
-    show_default=True,
-    metavar="SELECTION",
-    help="Tools offered to the client. search: three tools that find, describe and call all "
-    "others. execute: the same, with call_tool named execute_tool. all: every tool. Or a selection "
-    "such as 'domain:bond,fund;source:akshare'.",
+    multiple=True,
+    metavar="SELECTION|FILE.py",
+    help="Tools offered to the client. search, the default: three tools that find, describe and "
+    "call all others. execute: the same, with call_tool named execute_tool. all: every tool. Or a "
+    "selection such as 'domain:bond,fund;source:akshare'. What ends in .py is a Python file, whose "
+    "functions that @finport.tool decorates are tools, too.",
 )
 @click.option(
     "--page-size",
@@ -53,10 +54,11 @@ OUTPUT_SCHEMAS = ("short", "full", "none")
     "With none, results are text alone.",
 )
 @click.option("--max-rows", type=click.IntRange(min=1), help="Rows of a table to return.")
+@other_providers
 @modes
 @simulation
 def mcp(
-    tools: str,
+    tools: tuple[str, ...],
     page_size: int,
     output_schema: "OutputSchema",
     max_rows: int | None,
@@ -66,29 +68,34 @@ def mcp(
     from gateway import CallContext
     from gateway.access.guard import Caller
     from gateway.api.mcp_tools import CALL_TOOL, CALL_TOOL_NAMES, Visitor
-    from manifests import Catalog, Selection
 
-    catalog = Catalog.load()
-    name = CALL_TOOL_NAMES.get(tools)
-    with wrong_usage():
-        offer = Selection.of(catalog, tools) if name is None else None
+    chosen = [one for one in tools if not one.endswith(".py")] or ["search"]
+    if len(chosen) > 1:
+        raise click.UsageError("--tools: one selection; further ones are files that end in .py")
+    name = CALL_TOOL_NAMES.get(chosen[0])
     caller = Caller(context=CallContext(max_rows=max_rows))
-    visitor = Visitor(caller, offer, page_size, output_schema, name or CALL_TOOL)
-    settings = read_settings(**given)
-    run(lambda: _serve(settings, catalog, visitor))
+    visitor = Visitor(caller, None, page_size, output_schema, name or CALL_TOOL)
+    settings = read_settings(tools=[one for one in tools if one.endswith(".py")], **given)
+    run(lambda: _serve(settings, visitor, None if name else chosen[0]))
 
 
-async def _serve(settings: "GatewaySettings", catalog: "Catalog", visitor: "Visitor") -> int:
+async def _serve(settings: "GatewaySettings", visitor: "Visitor", selection: str | None) -> int:
+    """Serve one client; the `selection` of tools that it is offered is None for the three tools."""
     from cache import SnapshotError
     from gateway import Gateway
     from gateway.api.mcp_stdio import McpStdio
     from gateway.telemetry import logs
+    from manifests import Selection
 
     input_, output = _take_stdio()
     try:
         with logs.set_up(settings.log_format):
             tell_settings_file()
-            async with Gateway.open(settings, catalog=catalog) as gateway:
+            async with Gateway.open(settings) as gateway:
+                if selection is not None:
+                    with wrong_usage():
+                        offer = Selection.of(gateway.catalog, selection)
+                        visitor = replace(visitor, offer=offer)
                 server = McpStdio(gateway, visitor, input_, output)
                 serving = asyncio.create_task(server.serve())
                 for number in (signal.SIGTERM, signal.SIGINT):

@@ -321,17 +321,11 @@ modes = together(
 """The options of where answers come from: a snapshot, a recorded market."""
 
 
-providers = together(
+other_providers = together(
     click.option(
         "--catalog",
         type=click.Choice(["finport", "none"]),
         help="Which packaged tools come along. Default: finport, all of them.",
-    ),
-    click.option(
-        "--tools",
-        multiple=True,
-        metavar="FILE.py",
-        help="Also serve the functions of a Python file that @finport.tool decorates.",
     ),
     click.option(
         "--manifests",
@@ -351,6 +345,15 @@ providers = together(
         metavar="URL|COMMAND",
         help="Also serve the tools of an MCP server.",
     ),
+)
+providers = together(
+    click.option(
+        "--tools",
+        multiple=True,
+        metavar="FILE.py",
+        help="Also serve the functions of a Python file that @finport.tool decorates.",
+    ),
+    other_providers,
 )
 """The options of commands that may serve tools of the user's own."""
 

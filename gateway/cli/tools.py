@@ -10,7 +10,7 @@ from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from cache import Rule
-    from manifests import Manifest
+    from manifests import Catalog, Manifest
 
 
 @click.command()
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.option("--domain")
 @click.option("--timeliness")
 @click.option("--intent")
+@click.option("--provider", help="One of the user's own providers, or finport.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
 @click.option("--json", "as_json", is_flag=True)
 @providers
@@ -56,7 +57,7 @@ def tools(
             raise click.ClickException(unknown_tool(known, words[1]).message)
         echo_json(describe(manifest)) if as_json else _show(manifest)
         return
-    _check(tags)
+    _check(tags, known)
     query = " ".join(words[words[:1] == ("search",) :])
     found, about = known.select(**tags), dict[str, Any]()
     if query:
@@ -72,7 +73,8 @@ def tools(
     if about:
         echo(_read(about))
     for manifest in found[:limit]:
-        echo(f"{manifest.name:<44} {manifest.source:<9} {manifest.description}")
+        home = manifest.provider or manifest.source
+        echo(f"{manifest.name:<44} {home:<9} {manifest.description}")
     matching = " that match" if query or len(found) < len(known) else ""
     echo(f"{min(limit, len(found))} of {len(found)} tools{matching}")
 
@@ -88,15 +90,16 @@ def _read(about: dict[str, Any]) -> str:
     return f"{sure}{f' ({read})' if read else ''}"
 
 
-def _check(tags: dict[str, str | None]) -> None:
+def _check(tags: dict[str, str | None], catalog: "Catalog") -> None:
     """Raise a usage error for a tag that no tool can carry."""
     from typing import get_args
 
     from manifests import Domain, Intent, Source, Timeliness
 
     kinds = {"source": Source, "domain": Domain, "timeliness": Timeliness, "intent": Intent}
+    homes = ("finport", *catalog.providers)
     for name, value in tags.items():
-        allowed = get_args(kinds[name])
+        allowed = homes if name == "provider" else get_args(kinds[name])
         if value is not None and value not in allowed:
             raise click.UsageError(f"--{name} {value} is not one of {', '.join(allowed)}")
 
@@ -139,8 +142,13 @@ def _show(manifest: "Manifest") -> None:
         else _freshness(rule_of(manifest.timeliness, manifest.freshness)),
         "from": f"{manifest.source}, {', '.join(manifest.binding.hosts) or 'host not on record'}",
     }
+    if manifest.provider is not None:
+        facts["provider"] = manifest.provider
+    if manifest.generated is not None:
+        facts["made of"] = f"{manifest.generated}; no person wrote this manifest"
+
     for name, value in facts.items():
-        console.print(f"{name:<8}{value}")
+        console.print(f"{name:<9}{value}")
     sample = json.dumps(manifest.sample(), ensure_ascii=False)
     url = f"localhost:8000/v1/tools/{manifest.name}"
     console.print(f"curl    curl -s {url} -d {shlex.quote(sample)}")

@@ -87,9 +87,14 @@ class Binder:
         self._catalog = catalog
         self._plans: dict[str, Plan] = {}
         self._remembered = lru_cache(REMEMBERED)(self._bind_text)
+        self._version = catalog.version
 
     def bind(self, tool: str, arguments: Mapping[str, Any] | bytes) -> BoundCall:
         """Bind `arguments`, a mapping or its JSON text. Raises `InvalidCall`."""
+        if self._version != self._catalog.version:  # its tools have changed
+            self._plans.clear()
+            self._remembered.cache_clear()
+            self._version = self._catalog.version
         if isinstance(arguments, bytes):
             if len(arguments) <= REMEMBERED:
                 return self._remembered(tool, arguments)

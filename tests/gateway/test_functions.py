@@ -224,7 +224,7 @@ def test_the_command_line_serves_a_file(tmp_path: Path) -> None:
     assert "acme_rate" in found.stdout
     lacking = finport("tools", "--tools", "nowhere.py", cache=tmp_path)
     assert lacking.returncode == 2
-    assert "nowhere.py: there is no such Python file" in lacking.stderr
+    assert "provider nowhere: nowhere.py: No such file" in lacking.stderr
 
 
 def test_functions_are_tools_of_a_catalogue_only_once(catalog: Catalog) -> None:
