@@ -187,7 +187,7 @@ def _parameter(name: str, about: Schema, required: bool) -> Parameter:
         if form := about.pop("format", None):
             said.append(f"(format {form})")
         form = about | {"format": form} if form else about
-        example = _example(form | {"type": type_}, [*examples, default])
+        example = _example(form | {"type": type_}, [*examples, default], required)
         rest = {k: v for k, v in about.items() if k not in ("enum", "const", "type")}
         return _checked(
             Parameter(
@@ -204,7 +204,7 @@ def _parameter(name: str, about: Schema, required: bool) -> Parameter:
         )
     is_json = type_ is not None
     type_ = type_ or "string"
-    example = _example(about, [*examples, default])
+    example = _example(about, [*examples, default], required)
     if is_json:
         about["type"] = type_
         if len(orjson.dumps(about)) > MAX_SCHEMA:
@@ -406,15 +406,23 @@ def _is_type(value: object) -> bool:
     return isinstance(value, str) and value in known
 
 
-def _example(about: Schema, given: list[Any], depth: int = 0) -> Any:
-    """A value that probably fits: one that is given, or one made of the bounds."""
-    for value in (*given, *about.get("examples", ()), about.get("default"), about.get("const")):
+def _example(about: Schema, given: list[Any], required: bool) -> Any:
+    """An example that the server gives, or for a required parameter one that probably fits."""
+    for value in given:
+        if value is not None:
+            return value
+    return _made(about, 0) if required else None
+
+
+def _made(about: Schema, depth: int) -> Any:
+    """A value made of what a schema says."""
+    for value in (*about.get("examples", ()), about.get("default"), about.get("const")):
         if value is not None:
             return value
     if about.get("enum"):
         return next((value for value in about["enum"] if value is not None), None)
     for option in (*about.get("anyOf", ()), *about.get("allOf", ())):
-        if depth < _DEPTH and (value := _example(option, [], depth + 1)) is not None:
+        if depth < _DEPTH and (value := _made(option, depth + 1)) is not None:
             return value
     types = sorted(_types(about) - {"null"})
     match types[0] if types else "string":
@@ -423,14 +431,14 @@ def _example(about: Schema, given: list[Any], depth: int = 0) -> Any:
         case "integer" | "number" as kind:
             return _number(about, whole=kind == "integer")
         case "array":
-            one = _example(about.get("items", {}), [], depth + 1) if depth < _DEPTH else None
+            one = _made(about.get("items", {}), depth + 1) if depth < _DEPTH else None
             return [one] * min(max(_count(about, "minItems"), 1), 100)
         case "object":
             properties = about.get("properties", {})
             if depth >= _DEPTH:
                 return {}
             return {
-                name: _example(properties.get(name, {}), [], depth + 1)
+                name: _made(properties.get(name, {}), depth + 1)
                 for name in about.get("required", ())
                 if isinstance(name, str)
             }

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final, Literal
 
 import anyio
@@ -44,6 +44,7 @@ MAX_TOOLS: Final = 10_000
 MAX_LISTING: Final = 8 * 2**20
 _DEBOUNCE_S: Final = 0.2
 _BACKOFF_S, _LONGEST_BACKOFF_S = 0.25, 30.0
+_WANTED_S: Final = 1.0
 _STEADY_S: Final = 60.0
 """After so long a connection counts as good, and the next is made at once if it ends."""
 
@@ -100,6 +101,7 @@ class Connection:
         self._session: ClientSession | None = None
         self._trouble = "it was not reached yet"
         self._woken = asyncio.Event()
+        self._wanted = asyncio.Event()
         self._suspected = self._closing = False
         self._leaving: set[asyncio.Task[None]] = set()
         self.tried = asyncio.Event()
@@ -123,6 +125,7 @@ class Connection:
         """The result as the server sent it. Raises `UpstreamFault`."""
         session = self._session
         if session is None:
+            self._wanted.set()
             text = f"the MCP server {self._name} is not reached: {self._trouble}"
             raise UpstreamFault("unreachable", text, retryable=True)
         params = types.CallToolRequestParams(name=tool, arguments={**arguments})
@@ -174,18 +177,14 @@ class Connection:
             return result
         if status == "failed" and isinstance(error := task.get("error"), dict):
             code = error.get("code")
-            said = fault_of(
-                code if isinstance(code, int) else 0, str(error.get("message")), None, self._secrets
-            )
-            raise said
+            code = code if isinstance(code, int) else 0
+            raise fault_of(code, str(error.get("message")), None, self._secrets)
         raise UpstreamFault("rejected", f"the server's task is {words(str(status), 40)}")
 
     async def _cancel(self, session: ClientSession, params: _TaskParams) -> None:
-        try:
+        with suppress(MCPError, ValidationError, TimeoutError):  # else it ends by its own time
             async with asyncio.timeout(PROBE_S):
                 await session.send_request(_CancelTask(params=params), _RAW)
-        except (MCPError, ValidationError, TimeoutError):
-            pass  # the task ends by its own time
 
     def _suspect(self) -> None:
         """Have the server asked whether it still answers."""
@@ -206,7 +205,16 @@ class Connection:
                 self.tried.set()
             steady = loop.time() - began > _STEADY_S
             backoff_s = 0.0 if steady else min(max(2 * backoff_s, _BACKOFF_S), _LONGEST_BACKOFF_S)
-            await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+            await self._rest(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+
+    async def _rest(self, rest_s: float) -> None:
+        """Wait before the server is tried again; a call that wants it shortens the wait."""
+        least_s = min(rest_s, _WANTED_S)
+        await asyncio.sleep(least_s)
+        self._wanted.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(rest_s - least_s):
+                await self._wanted.wait()
 
     async def _connected(self) -> None:
         """Connect, list, and go on until the connection has ended, which raises."""

@@ -98,6 +98,11 @@ class McpServers:
         server = self._servers.get(name)
         return None if server is None else server.listing
 
+    def trouble(self, name: str) -> str:
+        """Why a provider's server was not reached."""
+        server = self._servers.get(name)
+        return server.connection.trouble if server and server.connection else "it was not asked"
+
     async def call(
         self, manifest: Manifest, tool: str, arguments: Mapping[str, Any], timeout_s: float
     ) -> tuple[dict[str, Any], Mask]:

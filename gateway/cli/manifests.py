@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
+from gateway.cli.import_mcp import import_mcp
 from gateway.cli.options import OutPath, echo_json, failures, force, wrong_usage
 from manifests.common.terminal import echo, escaped
 
@@ -119,12 +120,29 @@ def export_(
     sys.stdout.buffer.flush()
 
 
-@manifests.command("import")
+class _Imports(click.Group):
+    """A path in place of a kind is that of a file of FinToolBench's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["fintoolbench", *args]
+        return super().parse_args(ctx, args)
+
+
+@manifests.group("import", cls=_Imports)
+def import_() -> None:
+    """Write manifests of tools that are described elsewhere."""
+
+
+import_.add_command(import_mcp)
+
+
+@import_.command("fintoolbench")
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--format", "_format", type=click.Choice(["fintoolbench"]), required=True)
 @click.option("--out", type=OutPath(dir_okay=False), required=True)
 @force
-def import_(path: Path, _format: str, out: Path, force: bool) -> None:
+def import_fintoolbench(path: Path, _format: str, out: Path, force: bool) -> None:
     """Write the tools in PATH to a manifest file. Code in PATH is never run or kept."""
     from manifests import Catalog, CatalogError
     from manifests.catalog import text_of

@@ -6,6 +6,7 @@ makes it stop. In `log` it writes what it was asked.
 """
 
 import asyncio
+import json
 import os
 import sys
 import time
@@ -30,8 +31,8 @@ def made(folder: Path) -> MCPServer[Any]:
         """The price of a ticker on the desk."""
         noted(f"price {ticker}")
         while (folder / "hung").exists():
-            time.sleep(0.05)
-        value = float((folder / "price").read_text())
+            time.sleep(0.05)  # noqa: ASYNC251 - all of it is to hang
+        value = json.loads((folder / "price").read_text())
         return {"ticker": ticker, "price": value, "side": side, "depth": depth}
 
     @server.tool(annotations=READS)
@@ -90,6 +91,7 @@ def made(folder: Path) -> MCPServer[Any]:
             server.remove_tool(tool.name)
         for name in names:
             server.add_tool(more, name=name, annotations=READS)
+        await ctx.notify_tools_changed()
         await ctx.session.send_tool_list_changed()
         return "changed"
 
