@@ -129,6 +129,10 @@ def _name(tool: str, taken: set[str], most: int) -> str:
 
 
 def _manifest(tool: str, name: str, entry: Mapping[str, Any], listing: Listing) -> Manifest:
+    try:
+        orjson.dumps(entry)
+    except TypeError:
+        raise _Unfit("it holds what JSON of 64-bit numbers and UTF-8 can't") from None
     hints = entry.get("annotations")
     hints = hints if isinstance(hints, dict) else {}
     execution = entry.get("execution")

@@ -29,7 +29,7 @@ from adapters.mcp.errors import BREAKS, fault_of
 from adapters.mcp.http import Transport
 from adapters.mcp.stdio import open_program
 from adapters.normalise import MAX_BYTES
-from manifests.mcp_listing import Listing, words
+from manifests.mcp_listing import MAX_NAME, Listing, words
 from manifests.providers import ProviderSettings
 
 log = logging.getLogger("finport")
@@ -278,7 +278,10 @@ class Connection:
             page = await client.session.list_tools(params=params)
             for tool in page.tools:
                 entry = tool.model_dump(by_alias=True, exclude_none=True, mode="json")
-                size += len(orjson.dumps(entry))
+                try:
+                    size += len(orjson.dumps(entry))
+                except TypeError:  # of a number over 64 bits; the tool is left out by its name
+                    entry = {"name": words(tool.name, MAX_NAME)}
                 tools.append(entry)
             if len(tools) > MAX_TOOLS or size > MAX_LISTING or len(cursors) > MAX_TOOLS:
                 raise _ListingError(f"it lists over {MAX_TOOLS} tools or {MAX_LISTING} bytes")

@@ -12,10 +12,12 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import httpx2
 import orjson
+from anyio import to_thread
 
 from adapters.mcp.errors import INVALID, LATE, STATUS, TOO_LARGE, UNREACHABLE
 from adapters.normalise import MAX_BYTES
@@ -101,10 +103,10 @@ async def _public_address(url: httpx2.URL) -> str | None:
         return None
     if "." not in host or host.endswith(_NAMES_HERE):
         return None
-    loop = asyncio.get_running_loop()
+    look_up = partial(socket.getaddrinfo, host, url.port or 443, type=socket.SOCK_STREAM)
     try:
         async with asyncio.timeout(CONNECT_S):
-            found = await loop.getaddrinfo(host, url.port or 443, type=socket.SOCK_STREAM)
+            found = await to_thread.run_sync(look_up, abandon_on_cancel=True)
     except OSError:  # TimeoutError is one
         raise httpx2.ConnectError("its name has no address (DNS)") from None
     addresses = [str(address[0]) for *_, address in found]

@@ -117,20 +117,24 @@ def texts(*parts: str, **fields: Any) -> dict[str, Any]:
 
 @dataclass
 class RawServer:
-    """Answers each request by its method; `seen` are the requests."""
+    """Answers each request by its method; `seen` are the requests, and `answers` what its own
+    requests were answered.
+    """
 
     methods: dict[str, Method]
     url: str = ""
     seen: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
+    answers: list[dict[str, Any]] = field(default_factory=list)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if request.method != "POST":
             return web.Response(status=405)
         body = json.loads(await request.text())
         method, params = body.get("method", ""), body.get("params") or {}
+        if not method:
+            self.answers.append(body)
+            return web.Response(status=202)
         self.seen.append((method, params))
-        self.headers.append(dict(request.headers))
         if "id" not in body:
             return web.Response(status=202)
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": body["id"]}
