@@ -5,14 +5,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
-from anyio import to_thread
 
 from adapters.adapter import Adapter
 from adapters.fault import UpstreamFault
-from adapters.mcp.results import answer_of
+from adapters.http import Reply
+from adapters.mask import mask_of
+from adapters.mcp.results import answer_of, body_of
 from adapters.mcp.servers import McpServers
 from adapters.normalise import Answer
 from adapters.provider import Parts, Provider
+from adapters.reader import Reader
 from manifests import Manifest, Scalar
 from manifests.manifest import McpBinding
 from manifests.mcp_listing import JSON_TEXT
@@ -21,8 +23,9 @@ from manifests.mcp_listing import JSON_TEXT
 class McpAdapter(Adapter):
     """Calls tools of MCP servers. It retries nothing, and keeps nothing of a call."""
 
-    def __init__(self, servers: McpServers | None) -> None:
+    def __init__(self, servers: McpServers | None, reader: Reader) -> None:
         self._servers = servers
+        self._reader = reader
 
     async def fetch(
         self,
@@ -40,8 +43,10 @@ class McpAdapter(Adapter):
             if p.name in arguments
         }
         tool = manifest.binding.tool
-        result, mask = await self._servers.call(manifest, tool, given, timeout_s)
-        return await to_thread.run_sync(answer_of, result, manifest, mask)
+        result, secrets = await self._servers.call(manifest, tool, given, timeout_s)
+        body, is_text = body_of(result, manifest, mask_of(frozenset(secrets)))
+        reply = Reply(200, {}, None, body)
+        return await self._reader.read(manifest.upstream, reply, answer_of, is_text, secrets)
 
 
 def _value(value: Scalar, is_text: bool, is_json: bool) -> Any:
@@ -56,7 +61,8 @@ def _value(value: Scalar, is_text: bool, is_json: bool) -> Any:
 
 @asynccontextmanager
 async def _open(parts: Parts) -> AsyncIterator[Adapter]:
-    yield McpAdapter(parts.mcp)
+    async with Reader.open() as reader:
+        yield McpAdapter(parts.mcp, reader)
 
 
 MCP = Provider("mcp", "MCP servers", _open, tls=None)

@@ -5,22 +5,26 @@ that, or the list of its parts. Pictures, sound and resources stay as the server
 their type and in base64.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from adapters.fault import UpstreamFault, fit_for_message
-from adapters.mask import Mask
-from adapters.normalise import Answer, from_value, masked
+from adapters.http import Reply
+from adapters.mask import Mask, mask_of
+from adapters.normalise import Answer, from_value, masked, read_json
 from manifests import Manifest
 
 _WORDS = 500
 """The most characters of what a server says of an error."""
 
 
-def answer_of(result: Mapping[str, Any], manifest: Manifest, mask: Mask) -> Answer:
-    """Raises `UpstreamFault`: `rejected` with the server's words, `invalid`, `too_large`."""
+def body_of(result: Mapping[str, Any], manifest: Manifest, mask: Mask) -> tuple[bytes, bool]:
+    """The JSON of a result, and whether it is a text that may be none.
+
+    Raises `UpstreamFault`: `rejected` with the server's words, `invalid`.
+    """
     content = result.get("content")
     parts = content if isinstance(content, list) else []
     if result.get("isError"):
@@ -29,7 +33,26 @@ def answer_of(result: Mapping[str, Any], manifest: Manifest, mask: Mask) -> Answ
         raise UpstreamFault("rejected", f"{manifest.name} refuses this: {text}")
     if result.get("resultType", "complete") != "complete":
         raise UpstreamFault("rejected", "the server asks for input, which a gateway does not give")
-    answer = from_value(_value(result, parts, manifest))
+    value = _value(result, parts, manifest)
+    try:
+        if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+            return value.encode(), True
+        return orjson.dumps(value), False
+    except (TypeError, UnicodeEncodeError):
+        text = "the result holds what JSON of 64-bit numbers and UTF-8 can't"
+        raise UpstreamFault("invalid", text) from None
+
+
+def answer_of(reply: Reply, is_text: bool, secrets: Sequence[str]) -> Answer:
+    """The answer that a body is, without these secrets. Raises `UpstreamFault`."""
+    try:
+        value = read_json(reply.body)
+    except UpstreamFault:
+        if not is_text:
+            raise
+        value = reply.body.decode()
+    mask = mask_of(frozenset(secrets))
+    answer = from_value(value)
     return masked(answer, mask) if mask else answer
 
 
@@ -40,15 +63,7 @@ def _value(result: Mapping[str, Any], parts: list[Any], manifest: Manifest) -> A
         if others:
             return {"structuredContent": structured, "content": others}
         return _table(structured) if manifest.columns else structured
-    if len(parts) != 1 or others:
-        return parts
-    text = parts[0]["text"]
-    if text.lstrip()[:1] in ("{", "["):
-        try:
-            return orjson.loads(text)
-        except orjson.JSONDecodeError:
-            return text
-    return text
+    return parts[0]["text"] if len(parts) == 1 and not others else parts
 
 
 def _table(structured: Any) -> Any:

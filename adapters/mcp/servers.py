@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from anyio import to_thread
 
 from adapters.fault import UpstreamFault
-from adapters.mask import Mask, mask_of
 from adapters.mcp import kept
 from adapters.provider import ProviderError
 from manifests import Manifest
@@ -44,7 +43,6 @@ class _Server:
         self.listing: Listing | None = None
         self.connection: Connection | None = None
         self.variables = dict[str, str]()
-        self.mask: Mask = mask_of(frozenset())
 
 
 class McpServers:
@@ -105,8 +103,8 @@ class McpServers:
 
     async def call(
         self, manifest: Manifest, tool: str, arguments: Mapping[str, Any], timeout_s: float
-    ) -> tuple[dict[str, Any], Mask]:
-        """The result of a tool, and what is to be masked in it. Raises `UpstreamFault`."""
+    ) -> tuple[dict[str, Any], list[str]]:
+        """The result of a tool, and the secrets that it may hold. Raises `UpstreamFault`."""
         server = self._servers.get(manifest.provider or "")
         if server is None:
             text = f"no provider in settings is the MCP server {manifest.upstream}"
@@ -117,7 +115,7 @@ class McpServers:
         assert connection is not None  # noqa: S101 - it was made
         if not connection.tried.is_set():
             await connection.tried.wait()  # until the caller's deadline
-        return await connection.call(tool, arguments, timeout_s), server.mask
+        return await connection.call(tool, arguments, timeout_s), [*server.variables.values()]
 
     @asynccontextmanager
     async def announcing(self, listed: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
@@ -232,4 +230,3 @@ def _prepare(server: _Server) -> None:
             text = f"provider {name}: {variable} holds a character that no header can carry"
             raise ProviderError(text)
         server.variables[sent_as] = value
-    server.mask = mask_of(frozenset(server.variables.values()))
