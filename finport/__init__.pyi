@@ -28,6 +28,10 @@ from bench.record import Judgement as Judgement
 from bench.record import ModelCallRecord as ModelCallRecord
 from bench.record import ToolCallRecord as ToolCallRecord
 from bench.record import ToolVerdict as ToolVerdict
+from bench.rollouts import Play as Play
+from bench.rollouts import Rollouts as Rollouts
+from bench.rollouts import Score as Score
+from bench.rollouts import endless_tasks as endless_tasks
 from bench.suites import load_suite as load_suite
 from bench.suites.suite import Measure as Measure
 from bench.suites.suite import Metric as Metric

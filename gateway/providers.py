@@ -63,9 +63,11 @@ async def catalog_of(
             raise SettingsError(f"provider {name}: {_problem(error)}") from None
     try:
         callables += map(tool_of, functions)
-        return base.with_own(own, callables, providers)
+        catalog = base.with_own(own, callables, providers)
     except (CatalogError, FunctionToolError) as error:
         raise SettingsError(f"setting providers: {error}") from error
+    catalog.vectors = settings.cache_dir / "vectors.npz"
+    return catalog
 
 
 def _providers(settings: GatewaySettings) -> dict[str, ProviderSettings]:

@@ -5,6 +5,7 @@ values of an argument that the code looks up in a table.
 """
 
 import ast
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +17,9 @@ import orjson
 
 REQUIRED: Final = "<required>"
 COMPUTED: Final = "<computed>"
+
+FUNCTION_NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
+_MODULE = re.compile(r"akshare(?:\.[a-z_][a-z0-9_]*)+")
 
 
 class AkShareMissingError(Exception):
@@ -57,14 +61,21 @@ def akshare_functions() -> dict[str, AkShareFunction]:
     found = {}
     for entry in akshare_index():
         name, module = entry["name"], entry["module"]
-        tree = _tree(_folder().parent / f"{module.replace('.', '/')}.py")
+        tree = module_tree(module)
         node = next(
             (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name), None
         )
         if node is not None:
-            defaults = _defaults(node.args)
+            defaults = defaults_of(node.args)
             found[name] = AkShareFunction(name, module, defaults, accepted_by_code(node, tree))
     return found
+
+
+def module_tree(module: str) -> ast.Module:
+    """The syntax tree of a module of AkShare by its full name; empty if there is none."""
+    if not _MODULE.fullmatch(module):
+        return ast.Module([], [])
+    return _tree(_folder().parent / f"{module.replace('.', '/')}.py")
 
 
 def accepted_by_code(
@@ -75,7 +86,7 @@ def accepted_by_code(
     """
     nodes = [*ast.walk(function)]
     tables = {**_tables(module.body), **_tables(nodes)}
-    return _accepted(nodes, _defaults(function.args), tables)
+    return _accepted(nodes, defaults_of(function.args), tables)
 
 
 def _folder() -> Path:
@@ -90,7 +101,7 @@ def _tree(file: Path) -> ast.Module:
     return ast.parse(file.read_bytes()) if file.is_file() else ast.Module([], [])
 
 
-def _defaults(arguments: ast.arguments) -> dict[str, Any]:
+def defaults_of(arguments: ast.arguments) -> dict[str, Any]:
     names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     values: list[ast.expr | None] = [*arguments.defaults, *arguments.kw_defaults]
     padded = [None] * (len(names) - len(values)) + values

@@ -58,6 +58,8 @@ class Catalog:
         """The user's providers, by name."""
         self._twin: Catalog | None = None
         """A catalogue of the same tools, whose search is used."""
+        self.vectors: Path | None = None
+        """A file in which the search keeps the vectors of the user's own tools."""
         self.version = 0
         self.listeners: set[Callable[[], None]] = set()
         """Are called when the tools have changed."""
@@ -107,7 +109,7 @@ class Catalog:
         """
         self._by_name, self.cards, self._twin = other._by_name, other.cards, other._twin
         self.functions = {**self.functions, **other.functions}
-        self.providers = other.providers
+        self.providers, self.vectors = other.providers, other.vectors
         for name in ("search", "revision"):
             vars(self).pop(name, None)
         self.version += 1
@@ -186,7 +188,7 @@ class Catalog:
         from manifests.dense import embedded_encoder
         from manifests.search import Search, akshare_documents
 
-        return Search(self, akshare_documents(), encoder=embedded_encoder())
+        return Search(self, akshare_documents(), encoder=embedded_encoder(), kept=self.vectors)
 
     @cached_property
     def revision(self) -> str:

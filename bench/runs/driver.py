@@ -406,7 +406,7 @@ class Driver:
     @asynccontextmanager
     async def _session(
         self, environment: Environment, record: EpisodeRecord
-    ) -> AsyncIterator["_Session"]:
+    ) -> AsyncIterator["Session"]:
         """The session in which an episode takes place. Raises `SessionError` where it can't be
         opened. It is closed however the episode ends, except that a run that is being cancelled
         does not wait for it.
@@ -418,7 +418,7 @@ class Driver:
         record.tool_calls.append(made)
         reply = await self._client.call(call.tool, call.arguments, context)
         answered(made, reply)
-        session = _Session.of(reply, environment)
+        session = Session.of(reply, environment)
         made.output = str(made.output).replace(session.id, REDACTED)
         try:
             yield session
@@ -432,7 +432,7 @@ class Driver:
                         reply = await self._client.call(environment.closing, named, context)
                         answered(closing, reply)
 
-    async def _go_on(self, course: "_Course", session: "_Session") -> None:
+    async def _go_on(self, course: "_Course", session: "Session") -> None:
         """Bring the session of an episode that was interrupted to its last checkpoint, and the
         record too, if the agent can go on from there. Raises `SessionError` where a call that
         worked then does not now.
@@ -521,7 +521,7 @@ class _Course:
 
     episode: Episode
     record: EpisodeRecord
-    session: "_Session | None" = None
+    session: "Session | None" = None
     rounds: list[Observed] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
     calls: int = 0
@@ -549,7 +549,7 @@ class SessionError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
+class Session:
     """The open session of an episode, to whose tools' calls its id is added. The tools that open
     and close it are the driver's alone: an agent could open another one on a later day.
     """
@@ -558,7 +558,7 @@ class _Session:
     environment: Environment
 
     @classmethod
-    def of(cls, reply: Result, environment: Environment) -> "_Session":
+    def of(cls, reply: Result, environment: Environment) -> "Session":
         if reply.error is not None:
             raise SessionError(reply.message or reply.code)
         try:

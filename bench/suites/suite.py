@@ -245,6 +245,8 @@ class Suite(ABC):
     """Who published these metrics, and what to consider when comparing with them."""
     has_verdicts: ClassVar[bool] = True
     """Whether `Measured.passed` judges the agent, so that repeats have pass@k and pass^k."""
+    reward: ClassVar[str] = ""
+    """The figure of an episode that a trainer takes as its reward; whether it passed if empty."""
     compares_arguments: ClassVar[bool] = False
     """Whether its metrics compare arguments; records then hold those of the labelled calls."""
     exports: ClassVar[Mapping[str, Callable[[EpisodeRecord], dict[str, Any]]]] = {}

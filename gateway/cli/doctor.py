@@ -7,14 +7,14 @@ settings can't be read, checks that need them are left out.
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from adapters.provider import Finding
-from gateway.cli.options import echo_json, print_table, run, upstream
+from gateway.cli.options import echo_json, print_table, providers, run, upstream
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -69,15 +69,23 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
     "It makes one call for each host and key, which counts against its quota.",
 )
 @upstream
+@providers
 @click.option("--json", "as_json", is_flag=True)
-def doctor(timeout_s: float, subscriptions: bool, upstream: str | None, as_json: bool) -> None:
+def doctor(
+    timeout_s: float,
+    subscriptions: bool,
+    upstream: str | None,
+    as_json: bool,
+    **given: object,
+) -> None:
     """Check settings, keys, cache, quota, AkShare and upstreams; say how to fix problems.
 
     The exit code is 1 if something would not work.
     """
     if subscriptions:
         run(lambda: _subscriptions(upstream, as_json))
-    run(lambda: _doctor(upstream, timeout_s, as_json))
+    named = {name: value for name, value in given.items() if value}
+    run(lambda: _doctor(upstream, timeout_s, as_json, named))
 
 
 async def _subscriptions(upstream: str | None, as_json: bool) -> int:
@@ -138,19 +146,24 @@ async def _subscriptions(upstream: str | None, as_json: bool) -> int:
     return 1 if any(row["subscribed"] == "no" for row in found) else 0
 
 
-async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
+async def _doctor(
+    upstream: str | None, timeout_s: float, as_json: bool, providers: Mapping[str, object]
+) -> int:
     from adapters.providers import PROVIDERS
+    from gateway.providers import catalog_of
     from gateway.settings import GatewaySettings, SettingsError
-    from manifests import Catalog
+    from manifests import Catalog, CatalogError
 
     catalog, settings = Catalog.load(), None
     findings = [_versions()]
     try:
-        settings = GatewaySettings.read(upstream=upstream)
+        settings = GatewaySettings.read(upstream=upstream, **providers)
+        catalog = await catalog_of(settings)
         findings.append(_settings(settings, catalog))
-    except SettingsError as error:
+    except (SettingsError, CatalogError) as error:
         settings = None
         findings.append(Finding("settings", "fail", str(error), "correct it and look again"))
+    findings += _providers(catalog)
     for provider in PROVIDERS.values():
         findings += provider.check(catalog, settings)
     if settings is not None:
@@ -167,6 +180,22 @@ async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
     else:
         print_table([row(finding) for finding in findings])
     return 1 if any(finding.status == "fail" for finding in findings) else 0
+
+
+def _providers(catalog: "Catalog") -> Iterator[Finding]:
+    """What each of the user's own providers gives, and whether its secrets are there."""
+    for name, provider in catalog.providers.items():
+        tools = catalog.select(provider=name)
+        found = f"{len(tools)} tools of {provider.origin}"
+        lacking = sorted(v for v in provider.credentials.values() if v not in os.environ)
+        check = f"provider {name}"
+        if lacking:
+            advice = f"set {', '.join(lacking)}; calls answer not_configured until then"
+            yield Finding(check, "warn", f"{found}; a secret is lacking", advice)
+        elif not tools:
+            yield Finding(check, "warn", found, "see its `only`, and whether it can be reached")
+        else:
+            yield Finding(check, "ok", found)
 
 
 def _versions() -> Finding:

@@ -120,18 +120,9 @@ def export_(
     sys.stdout.buffer.flush()
 
 
-class _Imports(click.Group):
-    """A path in place of a kind is that of a file of FinToolBench's."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in (*self.commands, "--help"):
-            args = ["fintoolbench", *args]
-        return super().parse_args(ctx, args)
-
-
-@manifests.group("import", cls=_Imports)
+@manifests.group("import")
 def import_() -> None:
-    """Write manifests of tools that are described elsewhere."""
+    """Write manifest files from what others say of their tools."""
 
 
 import_.add_command(import_mcp)
@@ -139,10 +130,9 @@ import_.add_command(import_mcp)
 
 @import_.command("fintoolbench")
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--format", "_format", type=click.Choice(["fintoolbench"]), required=True)
 @click.option("--out", type=OutPath(dir_okay=False), required=True)
 @force
-def import_fintoolbench(path: Path, _format: str, out: Path, force: bool) -> None:
+def import_fintoolbench(path: Path, out: Path, force: bool) -> None:
     """Write the tools in PATH to a manifest file. Code in PATH is never run or kept."""
     from manifests import Catalog, CatalogError
     from manifests.catalog import text_of
@@ -159,6 +149,59 @@ def import_fintoolbench(path: Path, _format: str, out: Path, force: bool) -> Non
     for name, reason in imported.refused.items():
         echo(f"{name}: {reason}", err=True)
     sys.exit(1 if imported.refused else 0)
+
+
+@import_.command("akshare")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "everything", is_flag=True, help="All that the catalogue lacks.")
+@click.option(
+    "--out",
+    type=OutPath(),
+    help="Folder. Default: manifests/akshare in the user's configuration.",
+)
+@click.option("--prefix", default="", help="What the tools' names begin with.")
+@click.option("--force", is_flag=True, help="Replace tools that the folder has already.")
+@click.option("--json", "as_json", is_flag=True)
+def import_akshare(
+    names: tuple[str, ...],
+    everything: bool,
+    out: Path | None,
+    prefix: str,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write manifests of functions NAME of the installed AkShare, which is read and not run."""
+    from platformdirs import user_config_path
+
+    from manifests import Catalog, CatalogError
+    from manifests.akshare_import import imported, write
+    from manifests.akshare_source import AkShareMissingError
+
+    if bool(names) == everything:
+        raise click.UsageError("give names of functions, or --all")
+    folder = out or user_config_path("finport") / "manifests" / "akshare"
+    with failures(AkShareMissingError, CatalogError, of=folder):
+        found = imported(None if everything else names, Catalog.load(), prefix)
+        files = write(found, folder, force=force)
+    if as_json:
+        echo_json(
+            {
+                "akshare": found.release,
+                "folder": str(folder),
+                "files": [str(file) for file in files],
+                "imported": [manifest.name for manifest in found.manifests],
+                "packaged": found.packaged,
+                "present": found.present,
+                "refused": found.refused,
+            }
+        )
+    else:
+        echo(f"AkShare {found.release}: {len(found.manifests)} tools written to {folder}")
+        if everything:
+            echo(f"not written: {found.packaged} of the catalogue, {found.present} in the folder")
+        for name, reason in found.refused.items():
+            echo(f"{name}: {reason}", err=True)
+    sys.exit(1 if found.refused and not everything else 0)
 
 
 @manifests.command()

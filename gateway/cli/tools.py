@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from manifests import Catalog, Manifest
 
 
+VECTOR_S = 0.0025
+"""About how long the search takes to read a tool once."""
+
+
 @click.command()
 @click.argument("words", nargs=-1, metavar="[QUERY]... | show NAME")
 @click.option("--source")
@@ -63,6 +67,10 @@ def tools(
     if query:
         from gateway.search.finder import ToolFinder
 
+        if (lacking := known.search.missing) > 0:
+            seconds = lacking * VECTOR_S
+            echo(f"reading {lacking} tools for search, once: about {seconds:.0f} s", err=True)
+            known.search.embed()
         finder = ToolFinder.of(known, settings)
         searched = asyncio.run(finder.search(query, tags))
         found, about = searched.tools, searched.about()
@@ -119,6 +127,8 @@ def _show(manifest: "Manifest") -> None:
     console.print(f"{manifest.name}: {manifest.description}")
     if manifest.unavailable:
         console.print(f"unavailable: {manifest.unavailable}")
+    if manifest.generated:
+        console.print(f"generated from {manifest.generated}, checked by nobody")
     signature = Signature(manifest)
     if signature.names:
         expected = signature.allowed()
@@ -144,8 +154,6 @@ def _show(manifest: "Manifest") -> None:
     }
     if manifest.provider is not None:
         facts["provider"] = manifest.provider
-    if manifest.generated is not None:
-        facts["made of"] = f"{manifest.generated}; no person wrote this manifest"
 
     for name, value in facts.items():
         console.print(f"{name:<9}{value}")

@@ -141,6 +141,10 @@ class ToolFinder:
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
         self._kept_near: OrderedDict[str, Names] = OrderedDict()
         self._ranking = CapacityLimiter(1)
+        self._version = catalog.version
+        self._lacks = False
+        self._embedding: asyncio.Task[None] | None = None
+        self._ends = False
 
     @classmethod
     def of(
@@ -153,6 +157,9 @@ class ToolFinder:
         return cls(catalog, embedder, limits, settings.cache_dir / "embeddings")
 
     async def aclose(self) -> None:
+        self._ends = True
+        if self._embedding is not None:
+            await asyncio.wait({self._embedding})
         if self._making is not None:
             self._making.cancel()
             await asyncio.wait({self._making})
@@ -209,17 +216,40 @@ class ToolFinder:
         """What the embedded search finds among the tools that carry `tags`."""
         given = sorted((tag, value) for tag, value in tags.items() if value is not None)
         key = (query, among.whose, *given)
+        if self._version != self._catalog.version:
+            self._forget()
 
         def find() -> Found:
             allowed = {m.name for m in self._catalog.select(**tags) if among.allows(m)}
-            return self._catalog.search.find(query, allowed)
+            search = self._catalog.search
+            found = search.find(query, allowed)
+            self._lacks = search.missing > 0
+            return found
 
         kept = self._kept.get(key)
         if kept is None:
             found = await self._aside(find)
+            if self._lacks and self._embedding is None:
+                self._embedding = asyncio.create_task(self._embed())
             names = tuple(name for name, _ in found.ranked)
             kept = _Kept(names, found.sure, found.fits, found.intent, found.why)
         return self._keep(key, kept)
+
+    def _forget(self) -> None:
+        """Keep nothing of other tools than there are now."""
+        self._kept.clear()
+        self._kept_near.clear()
+        self._index, self._version = None, self._catalog.version
+
+    async def _embed(self) -> None:
+        """Make the vectors of many tools, by which they are found better from then on."""
+        search = await self._aside(lambda: self._catalog.search)
+        log.info("search reads %d tools; they are found by words alone meanwhile", search.missing)
+        try:
+            await to_thread.run_sync(search.embed, lambda: self._ends)
+        finally:
+            self._embedding = None
+        self._forget()
 
     def _manifests(self, names: Names, limit: int) -> list[Manifest]:
         found = (self._catalog.get(name) for name in names[:limit])

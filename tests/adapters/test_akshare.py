@@ -124,7 +124,7 @@ async def test_only_functions_of_the_catalogue_are_ever_called(
     manifest = tool(catalog, "stock_zh_a_hist")
     for function in ("pd", "os", "__import__", "stock_zh_a_spot_em.__globals__"):
         foreign = manifest.model_copy(
-            update={"binding": AkShareBinding(function=function, hosts=("x.com",))}
+            update={"binding": AkShareBinding.model_construct(function=function, hosts=("x.com",))}
         )
         with pytest.raises(UpstreamFault, match="has no function") as caught:
             await adapter.fetch(foreign, {}, 5)

@@ -33,7 +33,8 @@ from tests.support.waiting import PATIENCE_S, until
 pytestmark = [pytest.mark.anyio, NEEDS_AKSHARE]
 
 LIBRARY = """
-import ctypes, http.client, os, resource, signal, ssl, sys, threading, time, urllib.request
+import ctypes, functools, http.client, os, resource, signal, ssl, sys, threading, time
+import urllib.request
 import requests, urllib3
 __version__ = "made for tests"
 kept = []
@@ -119,6 +120,14 @@ def waits_and_takes_all(file):
 def frame():
     import pandas
     return pandas.DataFrame({"a": range(50_000), "b": 1.5})
+@functools.lru_cache
+def a_table() -> "pandas.DataFrame": return frame()[:1].assign(at=time.perf_counter_ns())
+@functools.lru_cache
+def a_number() -> int: return time.perf_counter_ns()
+def grow_old():
+    from adapters.akshare import worker_caches
+    worker_caches.KEPT_S = 0
+    return 1
 def takes_all():
     blocks = []
     while True: blocks.append(bytearray(2**24))
@@ -402,6 +411,16 @@ async def test_many_frames_at_once_stay_within_a_worker_s_memory(library: Librar
         answers = [adapter.fetch(tool("frame"), {}, 60) for _ in range(16)]
         assert {answer.rows for answer in await asyncio.gather(*answers)} == {50_000}
         assert adapter.workers()["started"] == 1, first
+
+
+async def test_a_table_that_a_function_keeps_for_itself_is_made_anew(library: Library) -> None:
+    async with library() as adapter:
+        made = [(await adapter.fetch(tool("a_table"), {}, 60)).data for _ in range(2)]
+        number = await call(adapter, "a_number")
+        await call(adapter, "grow_old")
+        made.append((await adapter.fetch(tool("a_table"), {}, 60)).data)
+        assert made[0] == made[1] != made[2]
+        assert await call(adapter, "a_number") == number, "only tables age"
 
 
 async def test_a_worker_that_has_grown_is_retired(library: Library) -> None:

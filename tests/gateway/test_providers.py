@@ -293,7 +293,7 @@ def test_a_folder_of_manifests_is_a_provider(tmp_path: Path) -> None:
     (folder / "more.json").write_text(text_of([renamed]))
     shown = finport("tools", "show", "my_hist", "--manifests", str(folder), cache=tmp_path)
     assert "provider more" in " ".join(shown.stdout.split())
-    assert "akshare 1.19.5; no person wrote this manifest" in shown.stdout
+    assert "generated from akshare 1.19.5, checked by nobody" in shown.stdout
     lists = finport("tools", "--provider", "more", "--manifests", str(folder), cache=tmp_path)
     assert "1 of 1 tools" in lists.stdout
     odd = finport("tools", "--provider", "mine", "--manifests", str(folder), cache=tmp_path)

@@ -128,6 +128,7 @@ class FinTrace(Suite):
         ),
     )
     compares_arguments = True
+    reward = "ToolCallingF1"
     limits: ClassVar[Mapping[str, float]] = {"rounds": 30, "calls": 200, "wall_s": 1_800.0}
     """For long horizons: a call a round must reach the end of the longest gold trajectories."""
     exports: ClassVar = {"fintoolbench": to_public}

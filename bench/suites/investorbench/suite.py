@@ -96,6 +96,7 @@ class InvestorBench(Suite):
     tabled = "id"
     paper = PAPER
     is_recorded = True
+    reward = "CR"
     has_verdicts = False
     moving_tools = (TRADE,)
     limits: ClassVar[Mapping[str, float]] = {

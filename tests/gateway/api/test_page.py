@@ -63,6 +63,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gat
             path="/",
             query={n: n for n in ("text", "many", "count", "raw", "deep", "kind", "key", "old")},
         ),
+        generated=EVIL,
     )
     settings = GatewaySettings(
         upstream="simulated",

@@ -80,7 +80,7 @@ def test_manifests_are_written_over_a_file_on_demand_only(tmp_path: Path) -> Non
     export = ("manifests", "export", "--format", "fintoolbench", "--tools", "get_coin")
     assert finport(*export, "--out", "folder/tools.jsonl").returncode == 0
     os.mkfifo(tmp_path / "pipe")
-    into = ("manifests", "import", "--format", "fintoolbench", "--out", "mine.json")
+    into = ("manifests", "import", "fintoolbench", "--out", "mine.json")
     assert finport(*into, "folder/tools.jsonl").returncode == 0
     for command, out in (
         ((*export, "--out", "folder/tools.jsonl"), "folder/tools.jsonl"),
