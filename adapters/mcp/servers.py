@@ -43,6 +43,7 @@ class _Server:
         self.listing: Listing | None = None
         self.connection: Connection | None = None
         self.variables = dict[str, str]()
+        self.lacking: str | None = None
 
 
 class McpServers:
@@ -98,8 +99,7 @@ class McpServers:
 
     def trouble(self, name: str) -> str:
         """Why a provider's server was not reached."""
-        server = self._servers.get(name)
-        return server.connection.trouble if server and server.connection else "it was not asked"
+        return self._trouble(self._servers[name])
 
     async def call(
         self, manifest: Manifest, tool: str, arguments: Mapping[str, Any], timeout_s: float
@@ -109,6 +109,8 @@ class McpServers:
         if server is None:
             text = f"no provider in settings is the MCP server {manifest.upstream}"
             raise UpstreamFault("not_configured", text)
+        if server.lacking is not None:
+            raise UpstreamFault("not_configured", server.lacking)
         if server.connection is None:
             self._connect(server)
         connection = server.connection
@@ -148,7 +150,8 @@ class McpServers:
                     log.warning("provider %s has no tools: no listing was kept", server.name)
         asked = [s for s in servers if s.listing is None] if self._mode != "offline" else []
         for server in asked:
-            self._connect(server)
+            if server.lacking is None:
+                self._connect(server)
         waits = [asyncio.ensure_future(s.connection.tried.wait()) for s in asked if s.connection]
         if waits:
             try:
@@ -159,11 +162,9 @@ class McpServers:
         for server, listing in zip(servers, found, strict=True):
             if server in asked and server.listing is None:
                 server.listing = listing
-                trouble = server.connection.trouble if server.connection else ""
                 then = "its kept tools are served" if listing else "its tools are missing"
+                trouble = self._trouble(server)
                 log.warning("MCP server %s is not reached: %s; %s", server.name, trouble, then)
-        if self._servers == {}:
-            self._changed.clear()
 
     def _connect(self, server: _Server) -> None:
         from adapters.mcp.connection import Connection
@@ -190,6 +191,12 @@ class McpServers:
             on_listing,
         )
 
+    @staticmethod
+    def _trouble(server: _Server) -> str:
+        if server.connection is not None:
+            return server.connection.trouble
+        return server.lacking or "it was not asked"
+
     def _kept(self, server: _Server) -> Listing | None:
         return kept.read(kept.path_of(self._folder, server.name), server.provider)
 
@@ -204,7 +211,10 @@ def host_of(name: str, provider: ProviderSettings) -> str:
 
 
 def _prepare(server: _Server) -> None:
-    """Read what the connection needs of the environment. Raises `ProviderError`."""
+    """Read what the connection needs of the environment, and note what is lacking there.
+
+    Raises `ProviderError`.
+    """
     name, provider = server.name, server.provider
     if find_spec("mcp") is None:
         text = f"provider {name}: an MCP server needs the SDK: pip install 'finport[mcp]'"
@@ -224,8 +234,8 @@ def _prepare(server: _Server) -> None:
     for sent_as, variable in wanted.items():
         value = os.environ.get(variable)
         if value is None:
-            text = f"provider {name}: the environment variable {variable} is not set"
-            raise ProviderError(text)
+            server.lacking = f"the environment variable {variable} of provider {name} is not set"
+            continue
         if provider.mcp is not None and not (value.isascii() and value.isprintable()):
             text = f"provider {name}: {variable} holds a character that no header can carry"
             raise ProviderError(text)

@@ -337,9 +337,10 @@ async def test_a_program_gets_only_the_variables_that_are_named(
     assert "MCP server desk: desk begins [31m red" in caplog.text, "without its escape"
     assert "hidden-4711" not in caplog.text
     monkeypatch.delenv("DESK_KEY")
-    with pytest.raises(SettingsError, match=r"provider desk: .* variable DESK_KEY is not set"):
-        async with Gateway.open(settings_of(tmp_path, providers={"desk": provider})):
-            pass
+    async with Gateway.open(settings_of(tmp_path, providers={"desk": provider})) as gateway:
+        lacking = await gateway.call("variables", {})
+        assert lacking.code == "not_configured"
+        assert "variable DESK_KEY of provider desk is not set" in str(lacking.message)
 
 
 async def test_what_a_server_lists_can_be_written_to_a_manifest_file(tmp_path: Path) -> None:
