@@ -25,7 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from adapters.fault import UpstreamFault, fit_for_message
-from adapters.mcp.errors import BREAKS, fault_of
+from adapters.mcp.errors import BREAKS, ends_session, fault_of
 from adapters.mcp.http import Transport
 from adapters.mcp.stdio import open_program
 from adapters.normalise import MAX_BYTES
@@ -102,7 +102,7 @@ class Connection:
         self._trouble = "it was not reached yet"
         self._woken = asyncio.Event()
         self._wanted = asyncio.Event()
-        self._suspected = self._closing = False
+        self._suspected = self._has_ended = self._closing = self._was_reached = False
         self._leaving: set[asyncio.Task[None]] = set()
         self.tried = asyncio.Event()
         """Is set once the server was reached, or not."""
@@ -139,6 +139,7 @@ class Connection:
                 return result
         except MCPError as error:
             if error.code in BREAKS:
+                self._has_ended = self._has_ended or ends_session(error.code, error.message)
                 self._suspect()
             raise fault_of(error.code, error.message, error.data, self._secrets) from None
         except ValidationError:
@@ -198,8 +199,10 @@ class Connection:
             try:
                 await self._connected()
             except Exception as error:  # noqa: BLE001 - of the SDK, in groups of any depth
-                self._trouble = _said(error, self._secrets)
-                log.warning("MCP server %s: %s", self._name, self._trouble)
+                trouble = _said(error, self._secrets)
+                if self._was_reached or trouble != self._trouble:
+                    log.warning("MCP server %s: %s", self._name, trouble)
+                self._trouble, self._was_reached = trouble, False
             finally:
                 self._session = None
                 self.tried.set()
@@ -218,7 +221,7 @@ class Connection:
 
     async def _connected(self) -> None:
         """Connect, list, and go on until the connection has ended, which raises."""
-        self._suspected = False
+        self._suspected = self._has_ended = False
         self._woken.clear()
         async with asyncio.timeout(LIST_S) as limit:
             client = Client(
@@ -231,7 +234,8 @@ class Connection:
             async with client:
                 await self._list(client)
                 limit.reschedule(None)
-                self._session = client.session
+                self._session, self._was_reached = client.session, True
+                log.info("MCP server %s is reached", self._name)
                 self.tried.set()
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._listen, client)
@@ -241,6 +245,8 @@ class Connection:
         """List anew whenever the tools may have changed, or the server may have ended."""
         while True:
             await self._woken.wait()
+            if self._has_ended:
+                raise _ListingError("the server has ended the session")
             if not self._suspected:
                 await asyncio.sleep(_DEBOUNCE_S)
             self._woken.clear()

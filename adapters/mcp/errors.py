@@ -16,7 +16,7 @@ INVALID: Final = -32095
 
 _CLOSED, _REQUEST_TIMEOUT = -32000, -32001
 _PARSE, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS = -32700, -32600, -32601, -32602
-_CAPABILITY, _HEADERS = -32021, -32020
+_HEADERS = -32020
 
 _KINDS: Final[dict[int, tuple[Kind, bool]]] = {
     TOO_LARGE: ("too_large", False),
@@ -29,8 +29,15 @@ _KINDS: Final[dict[int, tuple[Kind, bool]]] = {
     _HEADERS: ("unreachable", True),
 }
 
-BREAKS: Final = frozenset({UNREACHABLE, LATE, _CLOSED, _REQUEST_TIMEOUT, _INVALID_REQUEST, STATUS})
+BREAKS: Final = frozenset(
+    {UNREACHABLE, LATE, STATUS, _CLOSED, _REQUEST_TIMEOUT, _INVALID_REQUEST, _HEADERS}
+)
 """Errors after which a connection may no longer work."""
+
+
+def ends_session(code: int, message: str) -> bool:
+    """Whether the server no longer knows the session: the SDK's words for a status of 404."""
+    return code == _INVALID_REQUEST and message == "Session terminated"
 
 
 def fault_of(code: int, message: str, data: object, secrets: Iterable[str]) -> UpstreamFault:
@@ -41,6 +48,8 @@ def fault_of(code: int, message: str, data: object, secrets: Iterable[str]) -> U
         return fault_of_status(data["status"], after if isinstance(after, str) else None)
     if code == _CLOSED and "byte limit" in message:
         return UpstreamFault("too_large", "an event of the answer is too large")
+    if ends_session(code, message):
+        return UpstreamFault("unreachable", "the server has ended the session", retryable=True)
     kind, retryable = _KINDS.get(code, ("rejected", False))
     if kind == "rejected":
         text = f"the server refuses the call ({code}): {text}"

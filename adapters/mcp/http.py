@@ -133,6 +133,8 @@ async def _taken(response: httpx2.Response, until: float) -> httpx2.Response:
             await response.aclose()
             return _error(TOO_LARGE, f"the answer is over {MAX_BYTES} bytes")
     await response.aclose()
+    if response.status_code == 200 and body and kind != "application/json":
+        return _error(INVALID, "the server answered with something else than JSON")
     has_failed = response.status_code >= 400 and response.status_code not in (400, 404)
     if has_failed and not (kind == "application/json" and _is_message(body)):
         said = {"status": response.status_code, "retry_after": response.headers.get("retry-after")}

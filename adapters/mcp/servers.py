@@ -44,6 +44,7 @@ class _Server:
         self.connection: Connection | None = None
         self.variables = dict[str, str]()
         self.lacking: str | None = None
+        self.is_served = False
 
 
 class McpServers:
@@ -165,6 +166,7 @@ class McpServers:
                 then = "its kept tools are served" if listing else "its tools are missing"
                 trouble = self._trouble(server)
                 log.warning("MCP server %s is not reached: %s; %s", server.name, trouble, then)
+            server.is_served = True
 
     def _connect(self, server: _Server) -> None:
         from adapters.mcp.connection import Connection
@@ -180,7 +182,8 @@ class McpServers:
                 return  # a replay asks for what was recorded
             if server.listing != listing:
                 server.listing = listing
-                self._changed.set()
+                if server.is_served:
+                    self._changed.set()
 
         server.connection = Connection(
             server.name,

@@ -338,7 +338,7 @@ async def test_a_program_gets_only_the_variables_that_are_named(
     assert "hidden-4711" not in caplog.text
     monkeypatch.delenv("DESK_KEY")
     async with Gateway.open(settings_of(tmp_path, providers={"desk": provider})) as gateway:
-        lacking = await gateway.call("variables", {})
+        lacking = await gateway.call("picture", {})
         assert lacking.code == "not_configured"
         assert "variable DESK_KEY of provider desk is not set" in str(lacking.message)
 
@@ -374,3 +374,62 @@ async def test_what_a_server_lists_can_be_written_to_a_manifest_file(tmp_path: P
     )
     assert unreachable.returncode == 1
     assert "is not reached" in unreachable.stderr
+
+
+async def test_a_replay_asks_the_server_only_for_what_was_not_recorded(tmp_path: Path) -> None:
+    async with desk_over_http(tmp_path) as desk:
+        providers = {"desk": {"mcp": desk.url}}
+        snapshot = {"snapshot": tmp_path / "recorded.snapshot", "providers": providers}
+        async with Gateway.open(settings_of(tmp_path, mode="record", **snapshot)) as gateway:
+            assert (await gateway.call(*PRICE)).ok
+        (desk.folder / "more").write_text("more_a")
+        replay = settings_of(tmp_path, mode="replay", **snapshot)
+        async with Gateway.open(replay) as gateway:
+            assert (await gateway.call(*PRICE)).source == "replayed"
+            other = await gateway.call("price", {"ticker": "OTHER"})
+            assert (other.source, other.value["ticker"]) == ("live", "OTHER")
+            assert others(gateway) == [], "a replay has the tools that were recorded"
+        desk.end()
+        async with Gateway.open(replay) as gateway:
+            assert (await gateway.call(*PRICE)).source == "replayed"
+
+
+async def test_without_the_sdk_the_start_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(SettingsError, match=r"provider desk: .*pip install 'finport\[mcp\]'"):
+        async with Gateway.open(
+            settings_of(tmp_path, providers={"desk": {"mcp": "http://localhost:9/mcp"}})
+        ):
+            pass
+
+
+@pytest.mark.parametrize("url", ["ftp://host/mcp", "http://", "http://me:word@host/mcp"])
+async def test_a_url_that_is_none_or_holds_a_secret_is_refused(tmp_path: Path, url: str) -> None:
+    with pytest.raises(SettingsError, match="provider desk: the URL of an MCP server") as refused:
+        async with Gateway.open(settings_of(tmp_path, providers={"desk": {"mcp": url}})):
+            pass
+    assert "word" not in str(refused.value)
+
+
+async def test_the_catalogue_is_composed_once_at_the_start(tmp_path: Path) -> None:
+    async with (
+        raw_server([entry("tool")]) as raw,
+        Gateway.open(settings_of(tmp_path, providers={"raw": {"mcp": raw.url}})) as gateway,
+    ):
+        await asyncio.sleep(0.6)
+        assert gateway.catalog.version == 0
+
+
+async def test_each_worker_of_a_server_has_its_own_connection(tmp_path: Path) -> None:
+    desk = new_desk(tmp_path)
+    options = ("--workers", "2", "--catalog", "none", "--mcp", " ".join(command_of(desk)))
+    async with server(tmp_path / "home", *options) as served:
+        assert len(programs(desk)) >= 2 * 2
+        status, said = await asked(f"{served.url}/v1/tools/price", PRICE[1])
+        assert (status, said["data"]["ticker"]) == (200, "ACME")
+        served.tell(signal.SIGTERM)
+        code, log = await served.ended()
+    assert code == 0, log
+    await until(lambda: not programs(desk))

@@ -20,7 +20,7 @@ from finport import Gateway
 from gateway import CallContext
 from tests.support.checkout import ROOT
 from tests.support.commands import FINPORT
-from tests.support.mcp_servers import RawServer, entry, raw_server, settings_of, texts
+from tests.support.mcp_servers import HELLO, RawServer, entry, raw_server, settings_of, texts
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -194,6 +194,7 @@ async def test_a_redirect_to_another_origin_is_not_followed(
         (429, {"Retry-After": "7"}, "rate_limited"),
         (500, {}, "upstream_error"),
         (200, {"Content-Encoding": "gzip"}, "upstream_invalid"),
+        (200, {}, "upstream_invalid"),
     ],
 )
 async def test_what_is_no_answer_of_mcp_has_a_code(
@@ -210,6 +211,37 @@ async def test_what_is_no_answer_of_mcp_has_a_code(
     assert answer.error is not None
     assert answer.code == code, answer.message
     assert (answer.error.retry_after_s is not None) == (status == 429)
+
+
+async def test_a_session_that_the_server_has_forgotten_is_made_anew(tmp_path: Path) -> None:
+    sessions = count(1)
+    current = "0"
+
+    def begun(_: dict[str, Any]) -> web.Response:
+        nonlocal current
+        current = str(next(sessions))
+        answer = {"jsonrpc": "2.0", "id": _["_id"], "result": HELLO}
+        return web.json_response(answer, headers={"Mcp-Session-Id": current})
+
+    def called(params: dict[str, Any]) -> Any:
+        if params["_request"].headers.get("Mcp-Session-Id") != current:
+            return web.Response(status=404)
+        return texts(current)
+
+    methods = {"initialize": begun, "tools_call": called}
+    async with (
+        raw_server([entry("tool")], **methods) as raw,
+        behind(tmp_path, raw) as gateway,
+    ):
+        raw.methods["tools/list"] = called
+        assert (await gateway.call("tool", {})).value == "1"
+        current = "forgotten"
+        assert (await gateway.call("tool", {})).code == "upstream_unreachable"
+        raw.methods["tools/list"] = lambda _: {"tools": [entry("tool")]}
+        async with asyncio.timeout(20):
+            while not (answer := await gateway.call("tool", {})).ok:
+                await asyncio.sleep(0.05)
+        assert answer.value == "2"
 
 
 @pytest.mark.parametrize(
