@@ -48,6 +48,7 @@ _WANTED_S: Final = 1.0
 _STEADY_S: Final = 60.0
 """After so long a connection counts as good, and the next is made at once if it ends."""
 
+_EARLY_S: Final = 0.1
 _POLL_S: Final = (0.05, 5.0)
 _TASKS: Final = "io.modelcontextprotocol/tasks"
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
@@ -58,8 +59,8 @@ for _name in ("mcp.client", "mcp.shared", "client", "httpx2"):
         logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 
-class _ListingError(Exception):
-    """A server's listing can't be taken; the text says why."""
+class _Unusable(Exception):
+    """A connection is of no use; the text says why."""
 
 
 class _TaskParams(types.RequestParams):
@@ -103,6 +104,7 @@ class Connection:
         self._woken = asyncio.Event()
         self._wanted = asyncio.Event()
         self._suspected = self._has_ended = self._closing = self._was_reached = False
+        self._calls, self._heard_at = 0, 0.0
         self._leaving: set[asyncio.Task[None]] = set()
         self.tried = asyncio.Event()
         """Is set once the server was reached, or not."""
@@ -129,6 +131,9 @@ class Connection:
             text = f"the MCP server {self._name} is not reached: {self._trouble}"
             raise UpstreamFault("unreachable", text, retryable=True)
         params = types.CallToolRequestParams(name=tool, arguments={**arguments})
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._calls += 1
         try:
             async with asyncio.timeout(timeout_s):
                 result: dict[str, Any] = await session.send_request(
@@ -136,10 +141,11 @@ class Connection:
                 )
                 if result.get("resultType") == "task":
                     result = await self._of_task(session, result)
+                self._heard_at = loop.time()
                 return result
         except MCPError as error:
-            if error.code in BREAKS:
-                self._has_ended = self._has_ended or ends_session(error.code, error.message)
+            if error.code in BREAKS and session is self._session:
+                self._has_ended = ends_session(error.code, error.message)
                 self._suspect()
             raise fault_of(error.code, error.message, error.data, self._secrets) from None
         except ValidationError:
@@ -148,9 +154,15 @@ class Connection:
             self._suspect()
             text = f"the MCP server {self._name} did not answer within {timeout_s:.3g} s"
             raise UpstreamFault("timeout", text, retryable=True) from None
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError):
+            text = f"the connection to the MCP server {self._name} has ended"
+            raise UpstreamFault("unreachable", text, retryable=True) from None
         except asyncio.CancelledError:
-            self._suspect()  # its time may have passed
+            if loop.time() - began > timeout_s - _EARLY_S:  # its caller measures the same time
+                self._suspect()
             raise
+        finally:
+            self._calls -= 1
 
     async def _of_task(self, session: ClientSession, task: dict[str, Any]) -> dict[str, Any]:
         """The result of the task with which the server answered, cancelled if its caller leaves.
@@ -246,13 +258,19 @@ class Connection:
         while True:
             await self._woken.wait()
             if self._has_ended:
-                raise _ListingError("the server has ended the session")
+                raise _Unusable("the server has ended the session")
             if not self._suspected:
                 await asyncio.sleep(_DEBOUNCE_S)
             self._woken.clear()
             suspected, self._suspected = self._suspected, False
-            async with asyncio.timeout(PROBE_S if suspected else LIST_S):
-                await self._list(client)
+            try:
+                async with asyncio.timeout(PROBE_S if suspected else LIST_S):
+                    await self._list(client)
+            except TimeoutError:
+                silent_s = asyncio.get_running_loop().time() - self._heard_at
+                if not self._calls or silent_s > self._timeout_s:
+                    raise
+                self._suspect()  # it may do one call after the other
 
     async def _listen(self, client: Client) -> None:
         """Hear of changes from a server of protocol 2026-07-28."""
@@ -277,7 +295,7 @@ class Connection:
             self._woken.set()
 
     async def _list(self, client: Client) -> None:
-        """List all tools. Raises `_ListingError`."""
+        """List all tools. Raises `_Unusable`."""
         tools, size, cursors, cursor = list[dict[str, Any]](), 0, set[str](), None
         while True:
             params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
@@ -290,15 +308,16 @@ class Connection:
                     entry = {"name": words(tool.name, MAX_NAME)}
                 tools.append(entry)
             if len(tools) > MAX_TOOLS or size > MAX_LISTING or len(cursors) > MAX_TOOLS:
-                raise _ListingError(f"it lists over {MAX_TOOLS} tools or {MAX_LISTING} bytes")
+                raise _Unusable(f"it lists over {MAX_TOOLS} tools or {MAX_LISTING} bytes")
             cursor = page.next_cursor
             if not cursor:
                 break
             if cursor in cursors:
-                raise _ListingError("its list of tools does not end: a cursor came twice")
+                raise _Unusable("its list of tools does not end: a cursor came twice")
             cursors.add(cursor)
         info = client.server_info
         named = f"{info.name} {info.version}" if info else self._server
+        self._heard_at = asyncio.get_running_loop().time()
         listing = Listing(self._server, f"mcp {words(named, 100)}", tuple(tools))
         if listing != self._listing:
             self._listing = listing
@@ -341,7 +360,7 @@ def _said(error: BaseException, secrets: list[str]) -> str:
             return "it did not answer in time"
         case MCPError():
             return fault_of(error.code, error.message, error.data, secrets).message
-        case _ListingError():
+        case _Unusable():
             return str(error)
         case ValidationError():
             return "its list of tools is none of MCP's"
