@@ -1,4 +1,4 @@
-"""Runs a program of others and ends it, and all that it has started, when its parent is gone.
+"""Runs a program of others and ends it, with its process group, when its parent is gone.
 
 `python keeper.py FD PROGRAM ARGUMENT...`: FD is the end of a pipe whose other end only the parent
 holds. The system closes that when the parent ends, in whatever way.

@@ -94,6 +94,8 @@ async def open_program(
                     stream.close()
             await asyncio.gather(*tasks, return_exceptions=True)
             await _has_ended(process)
+            # A process that has left the group may hold the other ends of the pipes.
+            process._transport.close()  # type: ignore[attr-defined]
 
 
 def _signal(process: asyncio.subprocess.Process, number: int) -> None:

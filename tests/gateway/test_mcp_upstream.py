@@ -154,7 +154,7 @@ async def test_a_program_that_dies_is_started_again_and_ends_with_the_gateway(
         assert (await gateway.call("die", {})).code == "upstream_unreachable"
         await answered(gateway)
         assert programs(desk).isdisjoint(before)
-    assert not programs(desk)
+    await until(lambda: not programs(desk))
 
 
 def programs(desk: Path) -> set[int]:

@@ -1,7 +1,8 @@
 """A program that speaks MCP line by line and does what no server should: `FOLDER MANNER...`.
 
 It writes its process id into the folder. `stubborn` goes on when its input ends or SIGTERM comes,
-`garbage` writes lines that are no messages, and the tool `long` answers with a line of 100 MB.
+`garbage` writes lines that are no messages. The tool `long` answers with a line of 100 MB, and
+`slow` after 7 s, in which the program does nothing else.
 """
 
 import json
@@ -14,7 +15,7 @@ from typing import Any
 
 TOOLS = [
     {"name": name, "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
-    for name in ("short", "long", "closes")
+    for name in ("short", "long", "slow", "closes")
 ]
 
 
@@ -45,6 +46,8 @@ def main() -> None:
                 sys.stdout.close()
                 os.close(1)
                 break
+            if name == "slow":
+                time.sleep(7)
             text = "x" * (10**8 if name == "long" else 5)
             result = {"content": [{"type": "text", "text": text}]}
         if result is None:

@@ -335,12 +335,26 @@ async def test_a_program_may_write_what_it_likes(
     assert all(len(line) < 700 for line in lines)
 
 
+async def test_a_program_that_does_one_call_after_the_other_is_not_taken_for_dead(
+    tmp_path: Path,
+) -> None:
+    providers = {"raw": {"command": program(tmp_path), "cache": False}}
+    async with Gateway.open(settings_of(tmp_path, providers=providers)) as gateway:
+        began = (tmp_path / "pid").read_text()
+        slow = asyncio.create_task(gateway.call("slow", {}))
+        await asyncio.sleep(0.1)
+        hasty = await gateway.call("short", {}, CallContext(deadline_s=0.5))
+        assert hasty.code == "timeout"
+        assert (await slow).value == "xxxxx"
+        assert (tmp_path / "pid").read_text() == began
+
+
 async def test_a_program_that_does_not_end_is_killed_with_its_gateway(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     providers = {"raw": {"command": program(tmp_path, "stubborn")}}
     async with Gateway.open(settings_of(tmp_path, providers=providers)):
         assert is_running(pid)
-    assert not is_running(pid)
+    await until(lambda: not is_running(pid))
     pid.unlink()
     options = ("serve", "--port", "0", "--catalog", "none")
     process = subprocess.Popen(  # noqa: ASYNC220
