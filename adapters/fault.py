@@ -28,12 +28,16 @@ Kind = Literal[
     "rate_limited",  # the upstream asks to slow down
     "quota_exhausted",  # the key's quota at the upstream is used up
     "not_subscribed",  # the upstream does not accept the operator's key for this tool
+    "banned",  # the upstream refuses whoever asks from here
     "not_configured",  # the operator has not set what this call needs
     "crashed",  # the worker process that ran the call ended
     "misused",  # the arguments do not fit the state of the session that they name
     "gone",  # there is no such session, or it is another caller's
     "full",  # there is no room for another session
 ]
+
+BANS = frozenset({403, 418, 451, 456})
+"""Statuses with which sources refuse an address, whatever it asks; 456 is Sina's."""
 
 LONGEST_PAUSE_S = 300.0
 """The longest pause for an upstream, even if it asks for a longer one."""
@@ -103,7 +107,8 @@ def fault_of_status(status: int, retry_after: str | None, words: str = "") -> Up
         wait_s = min(wait_s, LONGEST_PAUSE_S)
     if status == 429:
         return UpstreamFault("rate_limited", text, retryable=True, retry_after_s=wait_s)
-    return UpstreamFault("status", text, retryable=status >= 500, retry_after_s=wait_s)
+    kind: Kind = "banned" if status in BANS else "status"
+    return UpstreamFault(kind, text, retryable=status >= 500, retry_after_s=wait_s)
 
 
 def seconds_until(retry_after: str | None) -> float | None:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from adapters.adapter import Adapter
     from adapters.embeddings import Embedder
-    from adapters.market.adapter import OpenElsewhere
     from adapters.mcp.servers import McpServers
+    from adapters.peers import OpenElsewhere
     from adapters.rapidapi.keys import Keys
     from adapters.simulator.lies import Lies
     from adapters.simulator.shapes import Simulation

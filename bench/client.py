@@ -141,6 +141,28 @@ class HttpClient:
             raise GatewayUnreachableError(f"{text}: set {GATEWAY_KEY} to one that it knows")
         return health
 
+    async def get(self, path: str, query: Mapping[str, Any], *, missing: Any = ...) -> Any:
+        """The JSON of a page of the gateway; `missing`, if it is given, for one that there is not.
+        Raises `GatewayUnreachableError`, with what the gateway refuses.
+        """
+        url = URL(f"{self._base_url}{path}").with_query(query)
+        timeout = aiohttp.ClientTimeout(total=60.0)
+        try:
+            async with self._session.get(url, timeout=timeout, allow_redirects=False) as response:
+                said = orjson.loads(await body_of(response, BODY_BYTES))
+                if response.status == 404 and missing is not ...:
+                    return missing
+                if response.status < 300:
+                    return said
+        except NoGatewayError as error:
+            raise GatewayUnreachableError(f"{self._base_url}: {error}") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            text = f"no gateway answers at {self._base_url}: {type(error).__name__}"
+            raise GatewayUnreachableError(text) from None
+        refusal = said.get("error") if isinstance(said, dict) else None
+        told = refusal.get("message") if isinstance(refusal, dict) else response.status
+        raise GatewayUnreachableError(f"{self._base_url}{path}: {printable(str(told))}")
+
     async def hosts(self) -> dict[str, dict[str, Any]]:
         try:
             hosts = (await self.health()).get("hosts")
@@ -210,6 +232,8 @@ def options_of(context: CallContext) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if context.deadline_s is not None:
         options["timeout_s"] = context.deadline_s
+    if context.max_rows is not None:
+        options["max_rows"] = context.max_rows
     if context.is_shortened:
         limits = {"max_tokens": context.max_tokens, "max_chars": context.max_chars}
         options |= {name: value for name, value in limits.items() if value is not None}

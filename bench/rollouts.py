@@ -229,6 +229,16 @@ class Play:
         self.record.ending = (Ending.ANSWER if text.strip() else Ending.EMPTY).value
 
 
+def line_of(episode: str, score: Score) -> dict[str, Any]:
+    """What is compared of an episode's score between frameworks, as a line of JSON."""
+    return {
+        "episode": episode,
+        "reward": score.reward,
+        "figures": dict(score.figures),
+        "outage": score.outage,
+    }
+
+
 def outage_of(record: EpisodeRecord) -> str | None:
     """Why an episode says nothing about its agent: a call that quota, gateway or upstream failed,
     and that no later call of the same kind made up for.

@@ -43,6 +43,11 @@ from cache.freshness import CacheControl as CacheControl
 from cache.freshness import CacheControlError as CacheControlError
 from cache.snapshot import Snapshot as Snapshot
 from cache.snapshot import SnapshotError as SnapshotError
+from finport.client import AsyncClient as AsyncClient
+from finport.client import Client as Client
+from finport.client import FoundTool as FoundTool
+from finport.client import connect as connect
+from finport.client import connect_async as connect_async
 from gateway.call import Gateway as Gateway
 from gateway.call import Observer as Observer
 from gateway.compress.answer import compress as compress

@@ -36,6 +36,7 @@ from gateway.pipeline.bind import Binder, BoundCall, InvalidCall, masked, printa
 from gateway.pipeline.listings import listed
 from gateway.pipeline.names import bind_names, names_instrument
 from gateway.pipeline.opening import open_answers
+from gateway.pipeline.stand_ins import StandIns
 from gateway.providers import catalog_of, following, servers_of
 from gateway.result import Result
 from gateway.settings import OF_PROVIDERS, GatewaySettings, SettingsError
@@ -87,6 +88,8 @@ class Gateway:
         self._observers = [*observers]
         self._grant = Grant(transactional=settings.transactional)
         self._binder = Binder(catalog)
+        self._stand_in = settings.stand_in
+        self.stand_ins = StandIns(settings, catalog, self._binder, answers, self.refusal)
         self._shortens = settings.max_tokens is not None
         self._shortener = Shortener(Extractor.of(settings))
         self._call_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
@@ -218,7 +221,11 @@ class Gateway:
             if kept is not None and now < kept.fresh_until and context.cache is None:
                 result.source = "cached" if kept.snapshot is None else "replayed"
             else:
-                outcome = await self.answers.obtain(bound, context)
+                if (context.stand_in or self._stand_in) == "allow":
+                    outcome = await self.stand_ins.obtain(bound, context)
+                    result.stood = outcome.stood
+                else:
+                    outcome = await self.answers.obtain(bound, context)
                 result.source, result.attempts = outcome.source, outcome.attempts
                 result.error, result.snapshot = outcome.error, outcome.snapshot
                 kept, now = outcome.kept, self._passed()
@@ -468,4 +475,5 @@ def record_of(
         context.episode,
         context.step,
         result.lied,
+        None if result.stood is None else result.stood.answered_by,
     )

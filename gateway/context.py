@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
 from types import NoneType
+from typing import Literal
 
 from cache import CacheControl
 from gateway.compress.budget import LIMITS
@@ -20,6 +21,10 @@ QUERY_CHARS = 640
 """The longest question in a query: the head of a request has 8 KiB, a character up to 12 bytes."""
 
 
+StandInUse = Literal["never", "allow"]
+"""Whether another source may answer while a tool's own source fails."""
+
+
 @dataclass(slots=True, unsafe_hash=True)  # frozen would take three times as long to make
 class CallContext:
     """The options of one call, which is never changed.
@@ -32,6 +37,9 @@ class CallContext:
     default. `client` names the caller: no client's calls starve another's. `grant` says which tools
     it may use, if that differs from the settings. `episode` and `step` say in the record on whose
     behalf the call was made. `traceparent` (W3C Trace Context) says within which span it was made.
+
+    `stand_in` says whether another source may answer while the tool's own fails; without it, the
+    settings do.
 
     Raises `ValueError` for a deadline or a number of rows that is not positive, for a budget that
     can't be kept and for a question that is too long, and `TypeError` for a value of another type.
@@ -49,6 +57,7 @@ class CallContext:
     max_chars: int | None = None
     question: str = ""
     as_rows: bool = False
+    stand_in: StandInUse | None = None
 
     def __post_init__(self) -> None:
         if (problem := _mistyped(tuple(map(type, _values(self))))) is not None:
@@ -57,6 +66,8 @@ class CallContext:
             raise ValueError(f"deadline_s must be above 0, not {self.deadline_s}")
         if self.max_rows is not None and self.max_rows < 1:
             raise ValueError(f"max_rows must be 1 or more, not {self.max_rows}")
+        if self.stand_in not in (None, "never", "allow"):
+            raise ValueError(f"stand_in must be never or allow, not {self.stand_in!r}")
         if self.max_tokens is not None or self.max_chars is not None or self.question:
             self._check_budget()
 
@@ -96,6 +107,7 @@ _TYPES: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("max_chars", _WHOLE, "a whole number"),
     ("question", (str,), "a text"),
     ("as_rows", (bool,), "a bool"),
+    ("stand_in", _TEXT, "a text"),
 )
 _values = attrgetter(*(name for name, _, _ in _TYPES))
 

@@ -69,6 +69,7 @@ _FROM_KIND: dict[Kind, ErrorCode] = {
     "not_subscribed": ErrorCode.NOT_SUBSCRIBED,
     "not_configured": ErrorCode.NOT_CONFIGURED,
     "crashed": ErrorCode.UPSTREAM_ERROR,
+    "banned": ErrorCode.UPSTREAM_ERROR,
     "misused": ErrorCode.INVALID_ARGUMENTS,
     "gone": ErrorCode.NOT_FOUND,
     "full": ErrorCode.OVERLOADED,
@@ -136,4 +137,5 @@ class CallError:
         fault.__traceback__ = None
         by: Fault | None = _BY.get(fault.kind)
         code = _FROM_KIND[fault.kind]
-        return cls(code, fault.message, fault.retry_after_s, by=by, again=fault.retryable)
+        details = {"banned": True} if fault.kind == "banned" else {}
+        return cls(code, fault.message, fault.retry_after_s, details, by, again=fault.retryable)

@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
@@ -21,7 +22,34 @@ ProvenanceSource = Literal[
 ]
 
 
-@dataclass(slots=True)
+HTML_ROWS, HTML_CHARS = 10, 2_000
+"""How much of an answer a notebook shows."""
+
+
+def _cell(cell: object) -> str:
+    text = cell if isinstance(cell, str) else "" if cell is None else orjson.dumps(cell).decode()
+    return text if len(text) <= 100 else f"{text[:99]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """Another tool answered (`answered_by`), because the source of the asked one failed with the
+    error of that code. Columns that are `missing` are null in the answer; figures may differ from
+    those of the asked tool by what `within` says, through rounding.
+    """
+
+    stood_in_for: str
+    answered_by: str
+    own_error: str
+    missing: tuple[str, ...] = ()
+    within: Mapping[str, float] = field(default_factory=dict)
+
+    def in_provenance(self) -> str:
+        """The fields of the provenance, after others."""
+        return "," + orjson.dumps(self).decode()[1:-1]
+
+
+@dataclass(slots=True, repr=False)
 class Result:
     """Outcome of one call. Its conversions to pandas, Arrow and CSV warn with `PartialTableWarning`
     if a limit left rows of the answer out.
@@ -37,7 +65,8 @@ class Result:
     before them in the whole table. `shown` describes the rows in words if some are left out. The
     whole answer stays available by `handle`. `aliases` pairs names that the caller used with the
     parameters they stand
-    for, and `resolved` parameters with words on the instrument that the caller named.
+    for, and `resolved` parameters with words on the instrument that the caller named. `stood` says
+    which other tool answered, if one stood in.
     """
 
     tool: str
@@ -58,6 +87,7 @@ class Result:
     fresh_s: float = 0.0
     aliases: Mapping[str, str] | None = None
     resolved: Mapping[str, str] | None = None
+    stood: Stood | None = None
 
     @property
     def ok(self) -> bool:
@@ -125,7 +155,42 @@ class Result:
         JSON texts. Raises `NoTableError` if the answer is no table, and `ImportError` without
         pyarrow.
         """
-        return conversion.to_arrow(*self._told())
+        return conversion.to_arrow(*self._told(), reads_texts=True)
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the numbers of the table by pandas, over its first column of dates if it has one.
+        Raises as `to_pandas`, and `ImportError` without matplotlib.
+        """
+        frame = conversion.to_pandas(*self._told())
+        dates = [name for name in frame.columns if frame[name].dtype.kind == "M"]
+        frame = frame.set_index(dates[0]) if dates else frame
+        return frame.select_dtypes("number").plot(**options)
+
+    def __repr__(self) -> str:
+        if self.error is not None:
+            return f"<Result {self.tool}: {self.error.code}: {self.error.message[:200]}>"
+        what = "a text" if self.is_shortened else "a document"
+        if self.rows is not None:
+            what = f"{self.shown or f'{self.rows} rows'}, {len(self.columns or ())} columns"
+        return f"<Result {self.tool}: {what}, {self.source}, {self.age_s:.0f} s old>"
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks."""
+        head = f"<p><code>{escape(repr(self)[1:-1])}</code></p>"
+        if self.error is not None:
+            return head
+        if self.rows is None or not isinstance(self.value, list):
+            return f"{head}<pre>{escape(self.text(HTML_CHARS))}</pre>"
+        columns = [*(self.columns or ())]
+        names = "".join(f"<th>{escape(name)}</th>" for name in columns)
+        rows = (
+            "".join(f"<td>{escape(_cell(row.get(name)))}</td>" for name in columns)
+            for row in self.value[:HTML_ROWS]
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        left = self.rows - HTML_ROWS
+        more = f"<p>and {left} more rows: .to_pandas()</p>" if left > 0 else ""
+        return f"{head}<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{more}"
 
     def to_csv(self) -> str:
         """The rows of `data` with a header. Raises `NoTableError` if the answer is no table."""
@@ -188,9 +253,10 @@ class Result:
         return line.replace(b"\n", b""), text
 
     def _rest(self) -> bytes:
-        """The part of the envelope after the answer; provenance is plain ASCII."""
+        """The part of the envelope after the answer."""
         snapshot = "null" if self.snapshot is None else f'"{self.snapshot}"'
         aliases = b',"aliases":' + orjson.dumps(self.aliases) if self.aliases else b""
+        stood = "" if self.stood is None else self.stood.in_provenance()
         if self.resolved:
             aliases += b',"resolved":' + orjson.dumps(self.resolved)
         return b'"handle":%b%b,"provenance":%b' % (
@@ -199,6 +265,6 @@ class Result:
             (
                 f'{{"source":"{self.source}","upstream":"{self.upstream}","age_s":{self.age_s},'
                 f'"snapshot":{snapshot},"digest":"{self.digest}","attempts":{self.attempts},"elapsed_ms":{self.elapsed_ms},'
-                f'"call_id":"{self.call_id}"}}'
+                f'"call_id":"{self.call_id}"{stood}}}'
             ).encode(),
         )

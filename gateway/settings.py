@@ -35,6 +35,7 @@ from pydantic_settings import (
 )
 
 from gateway.compress.budget import DEFAULT_ENCODING, LIMITS, Encoding
+from gateway.context import StandInUse
 from gateway.environment import check_environment
 from gateway.settings_file import CONFIG, SettingsError, read_settings_file
 from gateway.sharing.connection import address_of
@@ -262,6 +263,11 @@ class GatewaySettings(BaseSettings):
         ge=LIMITS["tokens"][0],
         le=LIMITS["tokens"][1],
         description="Budget within which answers are shortened, unless a call names another.",
+    )
+    stand_in: StandInUse = Field(
+        default="never",
+        description="Whether another source may answer while a tool's own fails, unless a call or "
+        "its key says.",
     )
     encoding: Encoding = Field(default=DEFAULT_ENCODING, description="Encoding that counts tokens.")
     memory_bytes: NonNegativeInt = Field(default=256 * MiB, description="Answers kept in memory.")

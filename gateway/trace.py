@@ -55,7 +55,8 @@ class CallRecord:
     `at` is the Unix time at its start, and `host` is the upstream. `source` and `upstream` are
     those of the result's provenance. `code`, `fault` and `message` are None for a call that
     succeeded. `bytes` is the size of the returned data, and `digest` is the hash of the whole
-    answer. `lied` says what a simulated upstream made wrong in it on purpose, if anything.
+    answer. `answered_by` names the other tool that stood in for this one, if one did. `lied` says
+    what a simulated upstream made wrong in it on purpose, if anything.
     Credentials among the arguments are redacted.
     """
 
@@ -79,6 +80,7 @@ class CallRecord:
     episode: str | None
     step: int | None
     lied: str | None = None
+    answered_by: str | None = None
 
 
 class Trace(Protocol):

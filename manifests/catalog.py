@@ -20,6 +20,7 @@ from manifests.common.nearest import MOST, nearest
 from manifests.common.problem import first_problem
 from manifests.common.regular_file import read_text
 from manifests.manifest import Manifest
+from manifests.stand_ins import pairs, problems
 
 if TYPE_CHECKING:
     from manifests.fintoolbench import Card
@@ -128,7 +129,13 @@ class Catalog:
         files = [path] if path.is_file() else sorted(path.rglob("*.json"))
         if not files:
             raise CatalogError(f"{path}: no manifest files (*.json) here")
-        return cls(manifest for file in files for manifest in read(file))
+        catalog = cls(manifest for file in files for manifest in read(file))
+        for manifest in catalog:
+            for pair in pairs(manifest, catalog._by_name):
+                if (wrong := next(problems(pair), None)) is not None:
+                    text = f"{manifest.name}: stand-in {pair.other.name}: {wrong}"
+                    raise CatalogError(text)
+        return catalog
 
     @classmethod
     def market(cls) -> "Catalog":
@@ -188,7 +195,9 @@ class Catalog:
         from manifests.dense import embedded_encoder
         from manifests.search import Search, akshare_documents
 
-        return Search(self, akshare_documents(), encoder=embedded_encoder(), kept=self.vectors)
+        version = self.version
+        made = Search(self, akshare_documents(), encoder=embedded_encoder(), kept=self.vectors)
+        return made if version == self.version else self.search  # the tools changed meanwhile
 
     @cached_property
     def revision(self) -> str:

@@ -143,6 +143,8 @@ def _manifest(line: _Line, known: Catalog) -> Manifest:
         parameters=parameters,
         columns=ours.columns if ours else (),
         binding=binding,
+        measured=ours.measured if ours else None,
+        stand_ins=ours.stand_ins if ours else (),
         unavailable=ours.unavailable if ours else None,
     )
 

@@ -6,6 +6,7 @@ cache.
 """
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
@@ -223,14 +224,115 @@ class PlanLimits(_Model):
     per_month: Annotated[int, Field(ge=1)] | None = None
 
 
+Unit = Literal["day", "text", "price", "points", "money", "share", "lot"]
+
+EXACT: Mapping[tuple[Unit | None, Unit | None], tuple[int, int]] = {
+    ("lot", "share"): (100, 1),
+    ("share", "lot"): (1, 100),
+}
+"""Units that convert exactly: by what a figure of the first is multiplied and divided."""
+
+
+class Measured(_Model):
+    """What the figures of a tool's answers are in; only what is declared here can be compared.
+
+    `units` names the unit of columns. Prices and money are in `currency` (ISO 4217), days are those
+    of `zone`. `adjusted_by` is the parameter that chooses how prices are adjusted: its empty value,
+    or no such parameter, gives them as they were paid.
+    """
+
+    units: dict[str, Unit]
+    zone: str
+    currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] | None = None
+    adjusted_by: str | None = None
+
+
+class Filling(_Model):
+    """How an argument of a stand-in is made: a constant `value`, or from the argument `of` the
+    asked tool.
+
+    Of that, `part` (a regular expression that matches all of it) takes its first group; `values`
+    gives the value of each text, `form` puts the text into another (`csi{}`), and `format` spells
+    it (`manifests/formats.py`). What does not match has no value.
+    """
+
+    of: str | None = None
+    part: str | None = None
+    values: dict[str, Scalar] | None = None
+    form: str | None = None
+    format: str | None = None
+    value: Scalar | None = None
+
+    @model_validator(mode="after")
+    def _has_one_origin(self) -> "Filling":
+        if (self.of is None) == (self.value is None):
+            raise ValueError("an argument of a stand-in has either of or value")
+        return self
+
+
+class Given(_Model):
+    """Where a column comes from: the stand-in's column `of`, or the own `argument`. Rounding by one
+    of the two sources makes figures differ by at most `within`, in the asked tool's unit.
+    """
+
+    of: str | None = None
+    argument: str | None = None
+    within: Annotated[float, Field(ge=0)] = 0.0
+
+    @model_validator(mode="after")
+    def _has_one_origin(self) -> "Given":
+        if (self.of is None) == (self.argument is None):
+            raise ValueError("a column of a stand-in has either of or argument")
+        return self
+
+
+class Days(_Model):
+    """The rows that are asked for: those whose day in the stand-in's `column` is not before the own
+    argument `first` and not after `last`.
+    """
+
+    column: str
+    first: str
+    last: str
+
+
+class StandIn(_Model):
+    """Another tool of another source that gives the same facts (`manifests/stand_ins.py`).
+
+    It applies to calls whose arguments match `when` (regular expressions for whole texts; an
+    argument that is not given is empty). `same` names its columns that repeat its own arguments: a
+    row that says otherwise is of another instrument. A column of the asked tool that is not in
+    `columns` can't be given.
+    """
+
+    tool: str
+    when: dict[str, str] = Field(default_factory=dict)
+    arguments: dict[str, Filling]
+    columns: dict[str, Given]
+    days: Days | None = None
+    same: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _patterns_are_valid(self) -> "StandIn":
+        parts = (filling.part for filling in self.arguments.values())
+        for pattern in (*self.when.values(), *(part for part in parts if part is not None)):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                text = f"stand-in {self.tool}: {pattern!r} is no regular expression: {error}"
+                raise ValueError(text) from None
+        return self
+
+
 class Manifest(_Model):
     """One tool: what it returns, what it takes, how it is called.
 
     `timeliness`, `intent_type` and `regulatory_domains` are the finance tags as FinToolBench
     publishes them (arXiv 2603.08262). `limits` apply to all tools of its host together.
-    `unavailable` is the reason why the tool can't be called now. `provider` is the user's provider
-    that it comes from, if any. `generated` names what a program made the manifest from, such as
-    `akshare 1.19.5`; nobody has checked it then.
+    `stand_ins` are other tools that give the same facts, the best first. `unavailable` is the
+    reason why the tool can't be called now. `provider` is the user's provider that it comes from,
+    if any. `generated` names what a program made the manifest from, such as `akshare 1.19.5`;
+    nobody has checked it then.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -247,6 +349,8 @@ class Manifest(_Model):
     ]
     freshness: FreshnessOverride | None = None
     limits: PlanLimits | None = None
+    measured: Measured | None = None
+    stand_ins: tuple[StandIn, ...] = ()
     unavailable: str | None = None
     provider: str | None = None
     generated: Annotated[str, Field(max_length=100)] | None = None

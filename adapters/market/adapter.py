@@ -12,14 +12,12 @@ import logging
 import re
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
-from platform import node
 from secrets import token_hex
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import anyio
 import orjson
@@ -28,12 +26,11 @@ from anyio import to_thread
 from adapters.adapter import Adapter
 from adapters.embeddings import Embedder
 from adapters.fault import UpstreamFault
-from adapters.market.peers import Answer as Answering
-from adapters.market.peers import Peers
 from adapters.market.prices import Market, digest_of, read_markets
 from adapters.market.session import MOST_ASSETS, Session, course_of, misused
 from adapters.market.similarity import Bm25, Embeddings
 from adapters.normalise import Answer
+from adapters.peers import Elsewhere, OpenElsewhere, Peers, gateway_name
 from manifests import Manifest, MarketBinding, Scalar
 
 log = logging.getLogger("finport")
@@ -53,18 +50,6 @@ MOST_COST_BP = 10_000.0
 """The highest cost of a change of position, in basis points: all of it."""
 
 SESSION_ID = re.compile(r"(?:(?P<gateway>[0-9a-f]{16})\.)?(?P<worker>[0-9]{1,4})-[0-9a-f]{32}")
-
-
-class Elsewhere(Protocol):
-    """The processes of other gateways, each named `GATEWAY.WORKER`."""
-
-    async def ask(self, name: str, call: Mapping[str, Any], client: str, timeout_s: float) -> bytes:
-        """The answer of that process. Raises `UpstreamFault`."""
-        ...
-
-
-OpenElsewhere = Callable[[str, Answering], AbstractAsyncContextManager[Elsewhere]]
-"""Opens the way to other gateways for the process of this name, and answers their calls."""
 
 
 class MarketAdapter(Adapter):
@@ -124,14 +109,14 @@ class MarketAdapter(Adapter):
             most=most,
             idle_s=idle_s,
             worker=worker,
-            gateway=None if elsewhere is None else _gateway_of(shared),
+            gateway=None if elsewhere is None else gateway_name(shared),
             embedder=embedder,
         )
         # It loads a dictionary in 0.2 s.
         await to_thread.run_sync(market._similarity, "words", ["words"])
         async with AsyncExitStack() as parts:
             if shared is not None:
-                opened = Peers.open(shared, worker, market._answer)
+                opened = Peers.open(shared, worker, market._answer, "session")
                 market._peers = await parts.enter_async_context(opened)
             if elsewhere is not None:
                 ways = elsewhere(f"{market._gateway}.{worker}", market._answer)
@@ -270,11 +255,3 @@ class MarketAdapter(Adapter):
             if name.upper() in (one.upper() for one in names[:place]):
                 raise misused(f"{name.upper()} is named twice")
         return [self._markets[name.upper()] for name in names]
-
-
-def _gateway_of(shared: Path | None) -> str:
-    """The name of the gateway whose workers share this folder, or of one process."""
-    if shared is None:
-        return token_hex(8)
-    made = f"{shared} {shared.stat().st_ino} {node()}"
-    return blake2b(made.encode(), digest_size=8).hexdigest()

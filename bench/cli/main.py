@@ -14,6 +14,7 @@ from bench.cli.capacity import capacity
 from bench.cli.compare import compare
 from bench.cli.compression import compression
 from bench.cli.drift import drift
+from bench.cli.env import env
 from bench.cli.export import export
 from bench.cli.fetch import fetch
 from bench.cli.model import simulated_model
@@ -57,6 +58,7 @@ for command in (
     reproduce,
     tasks,
     retrieval,
+    env,
 ):
     main.add_command(command)
 

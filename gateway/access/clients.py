@@ -58,7 +58,8 @@ class Client:
     """One client, for one event loop: what it may use, and how much of it is under way.
 
     `per_second` and `at_once` are its limits in all; each of `workers` processes grants its share.
-    `max_tokens` is the budget of its answers that set none.
+    `max_tokens` is the budget of its answers that set none, and `stand_in` says whether another
+    source may answer its calls that do not say.
     Each `begin` or `wait_for_slot` that returned is followed by one `end`. Once its key is revoked
     nothing begins, not even in a request that came before.
     """
@@ -92,6 +93,7 @@ class Client:
     def change(self, entry: KeyEntry) -> None:
         """Apply the client's changed entry; calls under way and in the queue stay so."""
         self.name, self.grant, self.max_tokens = entry.name, entry.grant, entry.max_tokens
+        self.stand_in = entry.stand_in
         if entry.per_second != self.per_second:
             rate = entry.per_second and entry.per_second / self._workers
             self._rate = _Rate(rate) if rate else None

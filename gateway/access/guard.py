@@ -106,7 +106,12 @@ class Guard:
                 text = "this key opens /metrics and nothing else"
                 raise RequestRejected(CallError(ErrorCode.UNAUTHORIZED, text)) from None
             raise
-        context = CallContext(client=client.id, grant=client.grant, max_tokens=client.max_tokens)
+        context = CallContext(
+            client=client.id,
+            grant=client.grant,
+            max_tokens=client.max_tokens,
+            stand_in=client.stand_in,
+        )
         return Caller(client, context, client)
 
     def admits(self, headers: Headers) -> bool:

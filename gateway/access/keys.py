@@ -28,6 +28,7 @@ from pydantic import (
 )
 
 from gateway.compress.budget import LIMITS
+from gateway.context import StandInUse
 from gateway.grant import Grant
 from gateway.settings import GatewaySettings, SettingsError
 from manifests.common.files import replaced_file
@@ -78,6 +79,7 @@ class KeyEntry(BaseModel):
     per_second: float | None = Field(None, ge=1e-4, le=1e6, allow_inf_nan=False)
     at_once: int | None = Field(None, ge=1, le=1_000_000)
     max_tokens: int | None = Field(None, ge=LIMITS["tokens"][0], le=LIMITS["tokens"][1])
+    stand_in: StandInUse | None = None
     created_at: AwareDatetime | None = None
     revoked_at: AwareDatetime | None = None
 

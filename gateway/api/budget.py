@@ -1,4 +1,6 @@
-"""The budget that a request sets for its answers: in a query, in a line of a batch, over MCP."""
+"""The budget that a request sets for its answers, and whether another source may give them: in a
+query, in a line of a batch, over MCP.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,7 +10,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from gateway.access.rejection import BadRequest
 from gateway.compress.budget import LIMITS
-from gateway.context import QUESTION_CHARS, CallContext
+from gateway.context import QUESTION_CHARS, CallContext, StandInUse
 from manifests.common.nearest import not_among
 from manifests.common.problem import first_problem
 
@@ -17,7 +19,7 @@ META_PREFIX = "finport/"
 
 
 class BudgetFields(BaseModel):
-    """How long an answer may be, and what it is wanted for."""
+    """How long an answer may be, what it is wanted for, and whether a stand-in may give it."""
 
     max_tokens: int | None = Field(
         None,
@@ -38,6 +40,12 @@ class BudgetFields(BaseModel):
         "characters. It has no effect on an answer that is not shortened.",
     )
 
+    stand_in: StandInUse | None = Field(
+        None,
+        description="`allow`: while the tool's own source fails, another source may answer. The "
+        "provenance says so.",
+    )
+
     @field_validator("max_tokens", "max_chars", mode="before")
     @classmethod
     def _is_no_boolean(cls, given: object) -> object:
@@ -47,10 +55,12 @@ class BudgetFields(BaseModel):
 
     def within(self, context: CallContext, **options: Any) -> CallContext:
         """The context with this budget and question, and with other `options` of it. A budget or a
-        question that is not given stays. Raises `BadRequest`.
+        question that is not given stays, and so does `stand_in`. Raises `BadRequest`.
         """
         if self.question:
             options["question"] = self.question
+        if self.stand_in is not None:
+            options["stand_in"] = self.stand_in
         if self.max_tokens is not None or self.max_chars is not None:
             options |= {"max_tokens": self.max_tokens, "max_chars": self.max_chars}
         try:

@@ -17,6 +17,7 @@ import orjson
 
 from gateway.access.clients import Client
 from gateway.access.rejection import RequestRejected
+from gateway.api import tasks
 from gateway.api.budget import with_budget_in_meta
 from gateway.api.mcp_errors import (
     INVALID_PARAMS,
@@ -27,8 +28,11 @@ from gateway.api.mcp_errors import (
 )
 from gateway.api.mcp_tools import McpTools, Visitor, text_only
 from gateway.api.requests import is_id
+from gateway.api.subscriptions import Subscriptions
+from gateway.api.tasks import EXTENSION, Tasks, check_takes_tasks, takes_tasks
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
+from gateway.pipeline.bind import printable
 from gateway.search.finder import ToolFinder
 from manifests.common.json_text import Repeating
 
@@ -43,7 +47,6 @@ SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 SERVER = {"name": "finport", "title": "Finport", "version": version("finport")}
 """The server's name, title and version, short enough to go into each answer."""
 
-CAPABILITIES = {"tools": {"listChanged": False}}
 INSTRUCTIONS = (
     "Finance tools behind one gateway. Every answer says where it came from and how old it is; "
     "every error says whose fault it is and whether to try again. Where search_tools, "
@@ -84,19 +87,47 @@ class Request:
 class Mcp:
     """Answers the requests of MCP clients to one gateway."""
 
-    def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
+    def __init__(
+        self, gateway: Gateway, finder: ToolFinder, held: Tasks, *, announces: bool = False
+    ) -> None:
+        """`announces` says whether clients with a handshake are told of changed lists."""
         self._tools = McpTools(gateway, finder)
+        self._tasks = held
+        self._announces = announces
+        self.subscriptions = Subscriptions(gateway.catalog, self._tools, held)
+
+    def give_notice(self) -> None:
+        """Begin nothing that would outlast its request."""
+        self._tasks.give_notice()
+
+    def leave(self) -> None:
+        """End tasks and streams: the gateway is about to end."""
+        self._tasks.end()
+        self.subscriptions.end()
+
+    def listen(
+        self, request: Request, visitor: Visitor, holder: str
+    ) -> AsyncGenerator[bytes | None]:
+        """Yield the messages that answer `subscriptions/listen`; None keeps the stream alive.
+
+        Raises `McpError` and `RequestRejected` before the first one.
+        """
+        given = request.params, request.meta.get(CAPABILITIES_KEY)
+        return self.subscriptions.listen(request.id, *given, visitor, holder, _SERVER_META)
 
     async def answer(self, request: Request, visitor: Visitor) -> bytes:
         """Return the response to a request. Raises `McpError`, and `RequestRejected` for a list of
         tools for which the client's limits leave no room.
         """
         if request.method == "tools/call":
+            if request.stateless and takes_tasks(request.meta.get(CAPABILITIES_KEY)):
+                result = await self._call_or_task(request, visitor)
+                return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request.id, result)
             result = await self._call(request, visitor)
         else:
             result = await self._result(request, visitor)
         if request.stateless and request.method != "server/discover":
-            result = result[:-1] + (_STATELESS_END if len(result) > 2 else _STATELESS_END[1:])
+            result = _completed(result)
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request.id, result)
 
     async def _call(self, request: Request, visitor: Visitor) -> bytes:
@@ -119,6 +150,26 @@ class Mcp:
             result = await self._tools.refuse(visitor, name, arguments, refusal.error, context)
         return text_only(result) if visitor.output_schema == "none" else result
 
+    async def _call_or_task(self, request: Request, visitor: Visitor) -> bytes:
+        """Return the result of `tools/call`, or a task if it takes over `tasks.TASK_S`."""
+
+        async def call() -> bytes:
+            return _completed(await self._call(request, visitor))
+
+        calling, name = asyncio.ensure_future(call()), request.params.get("name")
+        task = None
+        try:
+            await asyncio.wait({calling}, timeout=tasks.TASK_S)
+            if not calling.done():
+                owner = visitor.caller.context.client
+                task = self._tasks.begin(calling, owner, printable(str(name)))
+            if task is not None:
+                return b"{%b,%b" % (task.members, _TASK_END)
+            return await calling
+        finally:
+            if task is None:
+                calling.cancel()
+
     async def _result(self, request: Request, visitor: Visitor) -> bytes:
         """Return the result of a request that calls no tool."""
         match request.method:
@@ -127,10 +178,14 @@ class Mcp:
                     return await self._list(request, visitor)
             case "tools/list":
                 return await self._list(request, visitor)
+            case "tasks/get" | "tasks/update" | "tasks/cancel" if request.stateless:
+                check_takes_tasks(request.meta.get(CAPABILITIES_KEY))
+                owner = visitor.caller.context.client
+                return await self._tasks.handle(request.method, request.params, owner)
             case "server/discover" if request.stateless:
                 return _DISCOVERED
             case "initialize" if not request.stateless:
-                return _initialized(request.params)
+                return _initialized(request.params, announces=self._announces)
             case "ping" if not request.stateless:
                 return b"{}"
         raise McpError(METHOD_NOT_FOUND, f"no method is named {request.method[:64]!r}")
@@ -244,13 +299,13 @@ async def progress_while(
         waited_s += PROGRESS_S
 
 
-def _initialized(params: Mapping[str, Any]) -> bytes:
+def _initialized(params: Mapping[str, Any], *, announces: bool) -> bytes:
     asked = params.get("protocolVersion")
     if not isinstance(asked, str):
         raise McpError(INVALID_PARAMS, "initialize takes a protocolVersion")
     return _result(
         protocolVersion=asked if asked in HANDSHAKE_REVISIONS else HANDSHAKE_REVISIONS[-1],
-        capabilities=CAPABILITIES,
+        capabilities={"tools": {"listChanged": announces}},
         serverInfo=SERVER,
         instructions=INSTRUCTIONS,
     )
@@ -260,9 +315,14 @@ def _result(**fields: object) -> bytes:
     return orjson.dumps(fields)
 
 
+def _completed(result: bytes) -> bytes:
+    """Return a result as stateless revisions want it."""
+    return result[:-1] + (_STATELESS_END if len(result) > 2 else _STATELESS_END[1:])
+
+
 _DISCOVERED = _result(
     supportedVersions=REVISIONS,
-    capabilities=CAPABILITIES,
+    capabilities={"tools": {"listChanged": True}, "extensions": {EXTENSION: {}}},
     instructions=INSTRUCTIONS,
     ttlMs=TOOLS_STAY_MS,
     cacheScope="private",
@@ -271,3 +331,5 @@ _DISCOVERED = _result(
 )
 
 _STATELESS_END = b"," + _result(resultType="complete", _meta={SERVER_KEY: SERVER})[1:]
+_TASK_END = _result(resultType="task", _meta={SERVER_KEY: SERVER})[1:]
+_SERVER_META = _result(**{SERVER_KEY: SERVER})[1:-1]

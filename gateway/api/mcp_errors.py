@@ -8,6 +8,7 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
 REFUSED = -32010
 """Code of requests that the gateway refuses before the protocol applies; `data` has the details.
 
@@ -16,6 +17,7 @@ missing answer. Earlier texts of the protocol gave a meaning to -32002 to -32004
 """
 
 HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
 UNSUPPORTED_REVISION = -32022
 
 
@@ -27,12 +29,15 @@ class McpError(Exception):
         self.code = code
         self.data = data
 
-    def response(self, id_: bytes) -> bytes:
-        """The error as the response to the request with this id, which is JSON."""
+    def to_dict(self) -> dict[str, object]:
         said: dict[str, object] = {"code": self.code, "message": str(self)}
         if self.data is not None:
             said["data"] = self.data
-        return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, orjson.dumps(said))
+        return said
+
+    def response(self, id_: bytes) -> bytes:
+        """The error as the response to the request with this id, which is JSON."""
+        return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, orjson.dumps(self.to_dict()))
 
 
 def refused(id_: bytes, why: CallError) -> bytes:

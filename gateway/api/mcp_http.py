@@ -4,8 +4,9 @@ An answer is JSON. If a call takes long and its client asked for progress, the a
 events that ends with the result. A client cancels by closing the connection or, up to revision
 2025-11-25, by a notification. Only for that notification does `initialize` give it a session id,
 which no other client can guess. The POST of a cancelled request ends as a stream of events without
-a result. Every refusal, also one of the guard, is a JSON-RPC error, because clients show the
-message of such a body and of no other.
+a result. A stream of changes lasts until its client closes it, or the gateway drains. Every
+refusal, also one of the guard, is a JSON-RPC error, because clients show the message of such a body
+and of no other.
 """
 
 import asyncio
@@ -42,7 +43,9 @@ from gateway.api.responses import (
 )
 from gateway.api.rest import CallQuery, selection
 from gateway.api.route import CALLER, JSON, routed
-from gateway.api.sending import LONG, connection_of
+from gateway.api.sending import LONG, connection_of, holder_of
+from gateway.api.subscriptions import LISTEN
+from gateway.api.tasks import Tasks
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.search.finder import ToolFinder
@@ -70,6 +73,10 @@ NAME = "Mcp-Name"
 _NOT_STORED: dict[str, str] = {hdrs.CACHE_CONTROL: "no-store"}
 
 _EVENT = b"event: message\ndata: %b\n\n"
+_COMMENT = b":\n\n"
+"""An event that clients ignore (HTML, 9.2.5)."""
+
+ABOUT_TASKS = ("tasks/get", "tasks/update", "tasks/cancel")
 
 Place = tuple[str, str, bytes]
 """The key of a call that a client may cancel: client, session, id of the request."""
@@ -96,9 +103,10 @@ class McpQuery(CallQuery):
 class McpHttp:
     """Request handler for MCP clients of one gateway."""
 
-    def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
+    def __init__(self, gateway: Gateway, finder: ToolFinder, tasks: Tasks) -> None:
         self._catalog = gateway.catalog
-        self._mcp = Mcp(gateway, finder)
+        self._mcp = Mcp(gateway, finder, tasks)
+        self.give_notice, self.leave = self._mcp.give_notice, self._mcp.leave
         self._visitor_of = lru_cache(256)(self._visitor)
         self._under_way: dict[Place, asyncio.Future[Any]] = {}
         self._cancelled: set[Place] = set()
@@ -128,7 +136,8 @@ class McpHttp:
             except orjson.JSONDecodeError as error:
                 raise McpError(mcp_errors.PARSE_ERROR, f"the body is no JSON: {error}") from None
             text = request.rel_url.raw_query_string
-            visitor = self._visitor_of(text, caller) if text else Visitor(caller)
+            version = self._catalog.version
+            visitor = self._visitor_of(text, caller, version) if text else Visitor(caller)
             if not takes_json(", ".join(headers.getall(hdrs.ACCEPT, ("*/*",)))):
                 raise BadRequest("answers are application/json", ErrorCode.NOT_ACCEPTABLE)
             revision = headers.get(REVISION)
@@ -145,6 +154,8 @@ class McpHttp:
                 stateless = True
                 _check_head(asked, headers)
                 mcp.check_stateless(asked)
+                if asked.method == LISTEN:
+                    return await self._listen(request, asked, visitor)
             return await self._answer(request, asked, visitor)
         except McpError as fault:
             # Before revision 2026-07-28 the status says only whether a request was read.
@@ -201,10 +212,7 @@ class McpHttp:
         answering: "asyncio.Future[bytes]",
     ) -> web.StreamResponse:
         """Send the progress of a call as events, then its answer unless it was cancelled."""
-        response = web.StreamResponse(headers={hdrs.CACHE_CONTROL: "no-store", **own_headers()})
-        response.content_type = "text/event-stream"
-        await response.prepare(request)
-        connection_of(request).ping = partial(_write_comment, request)
+        response = await _begin_events(request)
         if place is not None:
             self._under_way[place] = answering  # cancel the call, not the stream
         async with aclosing(mcp.progress_while(answering, asked.progress_token)) as events:
@@ -217,6 +225,25 @@ class McpHttp:
                 text = fault.response(asked.id)
             await response.write(_EVENT % text)
         connection_of(request).ping = None
+        await response.write_eof()
+        return response
+
+    async def _listen(
+        self, request: web.BaseRequest, asked: Request, visitor: Visitor
+    ) -> web.StreamResponse:
+        """Send a stream of changes as events."""
+        if not takes_events(", ".join(request.headers.getall(hdrs.ACCEPT, ()))):
+            text = f"the answer to {LISTEN} is text/event-stream, which Accept does not name"
+            raise BadRequest(text, ErrorCode.NOT_ACCEPTABLE)
+        connection = connection_of(request)
+        messages = self._mcp.listen(asked, visitor, holder_of(connection))
+        async with aclosing(messages):
+            first = await anext(messages)
+            response = await _begin_events(request)
+            await response.write(_EVENT % first)
+            async for message in messages:
+                await response.write(_COMMENT if message is None else _EVENT % message)
+        connection.ping = None
         await response.write_eof()
         return response
 
@@ -236,6 +263,9 @@ class McpHttp:
                 if asked is None:
                     self._take_note(message, request.headers, visitor.caller)
                     return None
+                if asked.stateless:
+                    said = "a request of a revision without a handshake comes by itself"
+                    raise McpError(mcp_errors.INVALID_REQUEST, said)
                 is_counted = mcp.is_counted(asked, visitor)
                 with nullcontext() if is_counted else visitor.caller.slot:
                     text = await self._mcp.answer(asked, visitor)
@@ -265,7 +295,7 @@ class McpHttp:
             self._cancelled.add(place)
             task.cancel()
 
-    def _visitor(self, text: str, caller: Caller) -> Visitor:
+    def _visitor(self, text: str, caller: Caller, _version: int) -> Visitor:
         """Return the visitor that a query describes. Raises `BadRequest`."""
         query = parsed_text(McpQuery, text)
         name = CALL_TOOL_NAMES.get(query.tools)
@@ -291,10 +321,20 @@ def refused(
     return response
 
 
+async def _begin_events(request: web.BaseRequest) -> web.StreamResponse:
+    """Begin a stream of events, which proxies are told not to hold back."""
+    headers = {hdrs.CACHE_CONTROL: "no-store", "X-Accel-Buffering": "no", **own_headers()}
+    response = web.StreamResponse(headers=headers)
+    response.content_type = "text/event-stream"
+    await response.prepare(request)
+    connection_of(request).ping = partial(_write_comment, request)
+    return response
+
+
 def _write_comment(request: web.BaseRequest) -> None:
-    """Write an event that clients ignore, as a chunk of the body (HTML, 9.2.5; RFC 9112, 7.1)."""
+    """Write an event that clients ignore, as a chunk of the body (RFC 9112, 7.1)."""
     if request.transport is not None:
-        request.transport.write(b"3\r\n:\n\n\r\n")
+        request.transport.write(b"%x\r\n%b\r\n" % (len(_COMMENT), _COMMENT))
 
 
 def _place(headers: Mapping[str, str], caller: Caller, id_: bytes) -> Place:
@@ -316,6 +356,8 @@ def _check_head(asked: Request, headers: CIMultiDictProxy[str]) -> None:
     said = {REVISION: asked.meta.get(mcp.REVISION_KEY), METHOD: asked.method}
     if asked.method == "tools/call":
         said[NAME] = asked.params.get("name")
+    elif asked.method in ABOUT_TASKS:
+        said[NAME] = asked.params.get("taskId")
     for header, value in said.items():
         given = headers.getall(header, [])
         if len(given) != 1 or _decoded(given[0]) != value:

@@ -1,8 +1,10 @@
 """MCP over standard input and output, one message per line (`finport mcp`).
 
 Up to `AT_ONCE` requests are answered concurrently. A client cancels by a notification and gets
-progress if it asked for it. One writer writes answers in the order of completion. When the input
-ends, serving ends: requests under way are answered first, for at most `drain_s`.
+progress if it asked for it. A client of a revision with a handshake is told of each change of the
+list of tools; a later one asks for that (`subscriptions/listen`). One writer writes answers in the
+order of completion. When the input ends, serving ends: requests under way are answered first, for
+at most `drain_s`.
 """
 
 import asyncio
@@ -13,11 +15,14 @@ from contextlib import aclosing
 
 import orjson
 
+from gateway.access.rejection import RequestRejected
 from gateway.api import mcp
 from gateway.api.mcp import Mcp, Request
-from gateway.api.mcp_errors import INVALID_REQUEST, PARSE_ERROR, McpError
+from gateway.api.mcp_errors import INVALID_REQUEST, PARSE_ERROR, McpError, refused
 from gateway.api.mcp_tools import Visitor
 from gateway.api.requests import MAX_BODY
+from gateway.api.subscriptions import LIST_CHANGED, LISTEN
+from gateway.api.tasks import Tasks
 from gateway.call import Gateway
 from gateway.search.finder import ToolFinder, embedder_limits
 from manifests.common.json_text import read_json_aside
@@ -37,12 +42,13 @@ class McpStdio:
     def __init__(self, gateway: Gateway, visitor: Visitor, input_: int, output: int) -> None:
         self._gateway = gateway
         self._finder = ToolFinder.of(gateway.catalog, gateway.settings, embedder_limits())
-        self._mcp = Mcp(gateway, self._finder)
+        self._mcp = Mcp(gateway, self._finder, Tasks(gateway), announces=True)
         self._visitor = visitor
         self._input = input_
         self._output = output
         self._room = asyncio.Semaphore(AT_ONCE)
         self._under_way: dict[bytes, asyncio.Task[None]] = {}
+        self._announcing: asyncio.Task[None] | None = None
         self._said: asyncio.Queue[bytes | None] = asyncio.Queue(AT_ONCE)
 
     async def serve(self) -> None:
@@ -56,14 +62,19 @@ class McpStdio:
                 writer = group.create_task(self._write())
                 async for line in lines:
                     await self._take(line, group)
+                self._mcp.leave()
                 if under_way := [*self._under_way.values()]:
                     await asyncio.wait(under_way, timeout=self._gateway.settings.drain_s)
                 for task in under_way:
                     task.cancel()
+                if self._announcing is not None:
+                    self._announcing.cancel()
                 await self._said.put(None)
                 await writer
         except* BrokenPipeError:
             log.info("the client reads no more")
+        finally:
+            self._mcp.leave()
 
     async def _lines(self) -> AsyncGenerator[bytes]:
         """Yield the lines that are not empty. Of a line that is too long, yield only the start."""
@@ -106,7 +117,7 @@ class McpStdio:
             id_ = mcp.id_of(message)
             asked = mcp.read(message)
             if asked is None:
-                self._take_note(message)
+                self._take_note(message, group)
                 return
             if asked.stateless:
                 mcp.check_stateless(asked)
@@ -120,6 +131,9 @@ class McpStdio:
         task.add_done_callback(lambda _: self._left(asked))  # also runs if the task never began
 
     async def _answer(self, asked: Request) -> None:
+        if asked.stateless and asked.method == LISTEN:
+            await self._listen(asked)
+            return
         answering = asyncio.ensure_future(self._mcp.answer(asked, self._visitor))
         try:
             token = asked.progress_token
@@ -134,11 +148,33 @@ class McpStdio:
             answering.cancel()
         await self._said.put(text)
 
+    async def _listen(self, asked: Request) -> None:
+        """Tell of changes until the client cancels, or the input ends."""
+        try:
+            async with aclosing(self._mcp.listen(asked, self._visitor, "")) as messages:
+                async for message in messages:
+                    if message is not None:  # there is no silence to break
+                        await self._said.put(message)
+        except McpError as fault:
+            await self._said.put(fault.response(asked.id))
+        except RequestRejected as refusal:
+            await self._said.put(refused(asked.id, refusal.error))
+
+    async def _announce(self) -> None:
+        """Tell a client of a revision with a handshake of each change of the list of tools."""
+        async with aclosing(self._mcp.subscriptions.changes(self._visitor)) as changes:
+            async for _ in changes:
+                await self._said.put(LIST_CHANGED)
+
     def _left(self, asked: Request) -> None:
         del self._under_way[asked.id]
         self._room.release()
 
-    def _take_note(self, message: object) -> None:
+    def _take_note(self, message: object, group: asyncio.TaskGroup) -> None:
+        if isinstance(message, dict) and message.get("method") == "notifications/initialized":
+            if self._announcing is None:
+                self._announcing = group.create_task(self._announce())
+            return
         task = self._under_way.get(mcp.cancelled_id(message) or b"")
         if task is not None:
             task.cancel()

@@ -6,7 +6,8 @@ not use, or that nobody can call now, are not offered. `read_result` is always o
 one page if possible, because many clients do not ask for a second.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Literal
@@ -39,6 +40,9 @@ from manifests.export import describe as description_of
 
 MAX_PAGE = 1_000
 """Tools of a page of `tools/list`: the maximum and the default."""
+
+KEPT_LISTS = 64
+"""Lists of selected tools that are kept."""
 
 OutputSchema = Literal["short", "full", "none"]
 """How much of its output schema a listed tool has. With `none` results are text alone."""
@@ -142,22 +146,37 @@ class McpTools:
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._gateway = gateway
         self._finder = finder
-        self._listed = lru_cache(64)(self._list)
-        self._texts: dict[tuple[str, OutputSchema], bytes] = {}
-        self._transactional = gateway.catalog.select(intent="transactional")
+        self._version = gateway.catalog.version
+        self._lists: dict[Hashable, tuple[bytes, ...]] = {}
+        self._listing = asyncio.Lock()
+        self._changers = lru_cache(1)(
+            lambda _version: gateway.catalog.select(intent="transactional")
+        )
+        self._texts: dict[tuple[str, OutputSchema], tuple[Manifest, bytes]] = {}
+
+    async def tools(self, visitor: Visitor, grant: Grant | None) -> tuple[bytes, ...]:
+        """The tools that a visitor with that grant is offered now, each as JSON."""
+        output_schema = visitor.output_schema
+        version = self._gateway.catalog.version
+        if self._version != version:
+            self._version = version
+            self._lists.clear()
+            self._texts.clear()
+        reading = own_tool(READ_RESULT, output_schema)
+        if visitor.offer is None:
+            changes = any(self._is_offered(one, grant) for one in self._changers(version))
+            names = "search_tools", "describe_tool", visitor.call_tool
+            own = (own_tool(name, output_schema, changes_something=changes) for name in names)
+            return (*own, reading)
+        about = visitor.offer, output_schema, grant
+        chosen = self._lists.get(about)
+        if chosen is None:
+            chosen = await self._made(*about, version)
+        return (reading, *chosen)  # `read_result` is on the first page
 
     async def page(self, visitor: Visitor, cursor: str | None) -> tuple[bytes, str | None]:
         """Return a JSON array of tools and the cursor of the next page. Raises `McpError`."""
-        output_schema, grant = visitor.output_schema, visitor.caller.context.grant
-        reading = own_tool(READ_RESULT, output_schema)
-        if visitor.offer is None:
-            changes = any(self._is_offered(manifest, grant) for manifest in self._transactional)
-            names = "search_tools", "describe_tool", visitor.call_tool
-            own = (own_tool(name, output_schema, changes_something=changes) for name in names)
-            tools = (*own, reading)
-        else:
-            chosen = await to_thread.run_sync(self._listed, visitor.offer, output_schema, grant)
-            tools = (reading, *chosen)  # `read_result` is on the first page
+        tools = await self.tools(visitor, visitor.caller.context.grant)
         size, start = visitor.page_size, 0
         if cursor is not None:
             starts = {str(start): start for start in range(size, len(tools), size)}
@@ -309,6 +328,21 @@ class McpTools:
         }
         return _given(described)
 
+    async def _made(
+        self, offer: Selection, output_schema: OutputSchema, grant: Grant | None, version: int
+    ) -> tuple[bytes, ...]:
+        """Make a list in a thread, and keep it. After a change many want the same at once."""
+        about = offer, output_schema, grant
+        async with self._listing:
+            chosen = self._lists.get(about)
+            if chosen is None:
+                chosen = await to_thread.run_sync(self._list, *about)
+                if version == self._version == self._gateway.catalog.version:
+                    if len(self._lists) >= KEPT_LISTS:
+                        del self._lists[next(iter(self._lists))]
+                    self._lists[about] = chosen
+        return chosen
+
     def _list(
         self, offer: Selection, output_schema: OutputSchema, grant: Grant | None
     ) -> tuple[bytes, ...]:
@@ -321,13 +355,14 @@ class McpTools:
 
     def _text(self, manifest: Manifest, output_schema: OutputSchema) -> bytes:
         """Return a tool as JSON, which is built once."""
-        text = self._texts.get((manifest.name, output_schema))
-        if text is None:
-            output = _output(Answer, output_schema)
-            if output_schema == "full" and manifest.observed is not None:
-                output["outputSchema"]["properties"]["data"] = manifest.observed.schema_of_data
-            text = orjson.dumps(export(manifest, "mcp") | output)
-            self._texts[manifest.name, output_schema] = text
+        kept = self._texts.get((manifest.name, output_schema))
+        if kept is not None and kept[0] is manifest:
+            return kept[1]
+        output = _output(Answer, output_schema)
+        if output_schema == "full" and manifest.observed is not None:
+            output["outputSchema"]["properties"]["data"] = manifest.observed.schema_of_data
+        text = orjson.dumps(export(manifest, "mcp") | output)
+        self._texts[manifest.name, output_schema] = manifest, text
         return text
 
     def _is_offered(self, manifest: Manifest, grant: Grant | None) -> bool:

@@ -73,6 +73,11 @@ class Provenance(_Shape):
     attempts: int = Field(description="Requests sent upstream for this call.")
     elapsed_ms: float
     call_id: str
+    stood_in_for: str = Field("", description="The tool whose own source failed, if so.")
+    answered_by: str = Field("", description="The tool of another source that answered.")
+    own_error: str = ""
+    missing: list[str] = Field([], description="Columns that it can't give: null.")
+    within: dict[str, float] = Field({}, description="By how much rounding may change a column.")
 
 
 class Answer(_Shape):

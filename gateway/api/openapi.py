@@ -128,7 +128,7 @@ class _Description:
     def __init__(self, routes: tuple[Route, ...], needs_keys: bool) -> None:
         self._routes = routes
         self._needs_keys = needs_keys
-        self._operations: dict[str, bytes] = {}
+        self._operations: dict[str, tuple[Manifest, bytes]] = {}
 
     def document(self) -> dict[str, Any]:
         """The description of the routes."""
@@ -147,15 +147,13 @@ class _Description:
 
     async def text(self, server: str, tools: list[Manifest]) -> bytes:
         """Return, as JSON, the description with a path for each of `tools`."""
-        missing = [manifest for manifest in tools if manifest.name not in self._operations]
+        kept = self._operations
+        missing = [m for m in tools if m.name not in kept or kept[m.name][0] is not m]
         for number, manifest in enumerate(missing, 1):
-            self._operations[manifest.name] = orjson.dumps(self._tool(manifest))
+            kept[manifest.name] = manifest, orjson.dumps(self._tool(manifest))
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
-        own = (
-            b'"/v1/tools/%b":{"post":%b}' % (m.name.encode(), self._operations[m.name])
-            for m in tools
-        )
+        own = (b'"/v1/tools/%b":{"post":%b}' % (m.name.encode(), kept[m.name][1]) for m in tools)
         # In a thread: it takes 10 ms, once.
         start, paths = await to_thread.run_sync(lambda: self._start_and_paths)
         joined = b",".join((paths[1:-1], *own))

@@ -118,7 +118,7 @@ class Rest:
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._gateway = gateway
         self._finder = finder
-        self._exports: dict[tuple[ExportFormat, bool, bool], dict[str, bytes]] = {}
+        self._exports: dict[tuple[ExportFormat, bool, bool], dict[str, tuple[Manifest, bytes]]] = {}
 
     @routed(
         "GET", "/v1/tools", {JSON: ToolsPage}, query=ToolsQuery, errors=(ErrorCode.RATE_LIMITED,)
@@ -251,12 +251,12 @@ class Rest:
     ) -> list[bytes]:
         """Return tools as JSON. Each is built once and cached: 0.6 KB for one, at most 8 MB."""
         made = self._exports.setdefault((format_, strict, tags), {})
-        missing = [tool for tool in tools if tool.name not in made]
+        missing = [one for one in tools if one.name not in made or made[one.name][0] is not one]
         for number, tool in enumerate(missing, 1):
-            made[tool.name] = orjson.dumps(export(tool, format_, strict=strict, tags=tags))
+            made[tool.name] = tool, orjson.dumps(export(tool, format_, strict=strict, tags=tags))
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
-        return [made[tool.name] for tool in tools]
+        return [made[tool.name][1] for tool in tools]
 
     async def _selected(
         self, q: str, tools: Selection, limit: int, grant: Grant | None

@@ -20,6 +20,7 @@ from gateway.compress.cut import cut
 from manifests.common.terminal import echo, plain
 
 if TYPE_CHECKING:
+    from gateway.context import StandInUse
     from gateway.result import Result
 
 ALL = 2**31
@@ -49,6 +50,11 @@ Format = Literal["json", "table", "csv", "jsonl"]
     default="json",
     help="The envelope (json, the default), or only the rows: all of them.",
 )
+@click.option(
+    "--stand-in",
+    type=click.Choice(["never", "allow"]),
+    help="Whether another source may answer while the tool's own fails.",
+)
 @click.option("--cache-control", help="Cache-Control directives, as in HTTP: max-age=60, ...")
 @providers
 @modes
@@ -63,6 +69,7 @@ def call(
     max_chars: int | None,
     question: str,
     form: Format,
+    stand_in: "StandInUse | None",
     cache_control: str | None,
     **settings: object,
 ) -> None:
@@ -88,6 +95,7 @@ def call(
             max_chars=max_chars,
             question=question,
             as_rows=form != "json",
+            stand_in=stand_in,
         )
 
     async def once() -> int:
@@ -126,6 +134,10 @@ def _print_rows(result: "Result", form: Format) -> int:
     kind, _, invented = (result.upstream or "").partition("_")
     made = "" if kind == result.source else f", made by a {kind} upstream"
     echo(f"{result.tool}: {what}, {result.source}{made}{invented and ', invented'}{age}", err=True)
+    if (stood := result.stood) is not None:
+        gaps = f", without {', '.join(stood.missing)}" if stood.missing else ""
+        why = f"the source of {result.tool} failed ({stood.own_error})"
+        echo(f"{stood.answered_by} answered, because {why}{gaps}", err=True)
     for named in (result.resolved or {}).values():
         echo(named, err=True)
     return 0

@@ -1,6 +1,6 @@
 """`finport keys`: the API keys of the gateway's clients. A key is printed once, when it is made."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -38,8 +38,13 @@ def keys() -> None:
 @click.option(
     "--max-tokens", type=click.IntRange(*LIMITS["tokens"]), help="Default budget of its answers."
 )
+@click.option(
+    "--stand-in",
+    type=click.Choice(["never", "allow"]),
+    help="Whether another source may answer while a tool's own fails.",
+)
 @click.option("--json", "as_json", is_flag=True)
-def add(name: str, tools: str, transactional: bool, as_json: bool, **limits: float | None) -> None:
+def add(name: str, tools: str, transactional: bool, as_json: bool, **limits: Any) -> None:
     """Make a key for the client NAME and print it.
 
     The key is not shown again: the clients file holds only its hash.

@@ -338,6 +338,21 @@ class Answers:
             await self._record_error(call, error, self.recorder)
         return outcome if error is outcome.error else replace(outcome, error=error)
 
+    async def record(self, bound: BoundCall, error: CallError) -> CallError | None:
+        """Record an error with which nothing was sent upstream, because another tool answered in
+        its place. Returns the error with which the call ends if that fails.
+        """
+        if self.recorder is None:
+            return None
+        now = asyncio.get_running_loop().time()
+        call = PendingCall(bound, ANYTHING, "", 0.0, now)
+        try:
+            await self._record_error(call, error, self.recorder)
+        except SnapshotError as fault:
+            log.error("%s", fault)
+            return _unusable()
+        return None
+
     def _too_short(self, limit_s: float) -> CallError | None:
         """The error for a caller whose own limit was too short for any upstream, if it was."""
         settings = self._settings

@@ -109,8 +109,9 @@ class Binder:
         return self._bind(tool, arguments)
 
     def aliases(self, tool: str, given: Mapping[str, Any]) -> Mapping[str, str]:
-        """The names in `given` that stand for parameters of a tool that was bound before."""
-        return self._plans[tool].signature.aliases(given)
+        """The names in `given` that stand for parameters of a tool. Raises `InvalidCall`."""
+        plan = self._plans.get(tool) or self._resolve(tool, given)
+        return plan.signature.aliases(given)
 
     def _bind_text(self, tool: str, text: bytes) -> BoundCall:
         try:

@@ -32,7 +32,7 @@ from cache.row import OK
 from gateway.errors import CallError
 from gateway.pipeline.bind import BoundCall
 from gateway.pipeline.snapshot_rows import error_of_row
-from gateway.result import ProvenanceSource
+from gateway.result import ProvenanceSource, Stood
 
 log = logging.getLogger("finport")
 
@@ -55,13 +55,16 @@ class PendingCall:
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of a call: an entry or an error, and where it came from. It is never changed."""
+    """The outcome of a call: an entry or an error, and where it came from. It is never changed once
+    it is given. `stood` says which other tool answered, if one stood in.
+    """
 
     kept: Kept | None = None
     error: CallError | None = None
     source: ProvenanceSource | None = None
     attempts: int = 0
     snapshot: str | None = None
+    stood: Stood | None = None
 
 
 class CachedAnswers:

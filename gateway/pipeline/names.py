@@ -53,7 +53,8 @@ def bind_names(
     says what is ambiguous or listed elsewhere, and names tools that the caller is allowed.
     """
     manifest = catalog.get(tool)
-    assert manifest is not None  # noqa: S101 - `names_instrument` says so
+    if manifest is None:  # it went while the table of names was read
+        raise refused
     meant, resolved, told = dict(given), dict[str, str](), dict[str, str]()
     others = [tool for tool in catalog if allows(tool)]
     aliases = binder.aliases(tool, given)

@@ -180,6 +180,8 @@ class ToolFinder:
         which a caller may see, if that is given. The embedder that the settings name is asked only
         with `embeds`.
         """
+        if self._version != self._catalog.version:
+            self._forget()
         query, tags, among = query[:MAX_QUERY], tags or {}, among or EVERYTHING
         found = await self._found(query, tags, among)
         names = found.names
@@ -204,6 +206,8 @@ class ToolFinder:
         """
         if self._embedder is None:
             raise UpstreamFault("not_configured", "no embeddings model is set")
+        if self._version != self._catalog.version:
+            self._forget()
         return self._manifests(await self._nearest(self._embedder, query[:MAX_QUERY]), limit)
 
     async def find_by_words(self, query: str, limit: int) -> list[Manifest]:
@@ -215,9 +219,7 @@ class ToolFinder:
     async def _found(self, query: str, tags: Tags, among: "Among") -> "_Kept":
         """What the embedded search finds among the tools that carry `tags`."""
         given = sorted((tag, value) for tag, value in tags.items() if value is not None)
-        key = (query, among.whose, *given)
-        if self._version != self._catalog.version:
-            self._forget()
+        key = (query, among.whose, self._catalog.version, *given)
 
         def find() -> Found:
             allowed = {m.name for m in self._catalog.select(**tags) if among.allows(m)}
@@ -257,7 +259,7 @@ class ToolFinder:
 
     async def _nearest(self, embedder: Embedder, query: str) -> Names:
         """All tools, ranked by their vectors, the nearest first."""
-        kept = self._kept_near.get(query)
+        kept, version = self._kept_near.get(query), self._catalog.version
         if kept is not None:
             self._kept_near.move_to_end(query)
             return kept
@@ -268,7 +270,8 @@ class ToolFinder:
             self._have_index(embedder, self._limits)
             async with self._limits.slot():
                 names = await self._ranked(embedder, query)
-        self._kept_near[query] = names
+        if version == self._catalog.version:
+            self._kept_near[query] = names
         if len(self._kept_near) > KEPT:
             self._kept_near.popitem(last=False)
         return names
@@ -286,7 +289,8 @@ class ToolFinder:
 
     async def _ranked(self, embedder: Embedder, query: str) -> Names:
         index = self._index
-        assert index is not None  # noqa: S101 - it is made before
+        if index is None:
+            raise NotAskedError("the tools have changed since")
         (wanted,) = await embedder.embed([query])
         if len(wanted) != index.length:
             text = f"the embedder gave {len(wanted)} numbers for a query, {index.length} for tools"
@@ -296,7 +300,8 @@ class ToolFinder:
 
     async def _make_index(self, embedder: Embedder) -> None:
         async with self._indexing:
-            if self._index is None:
+            while self._index is None:
+                version = self._catalog.version
                 tools, cards = list(self._catalog), self._catalog.cards
                 texts = [
                     cards[tool.name].text if tool.name in cards else text_of(tool) for tool in tools
@@ -304,7 +309,9 @@ class ToolFinder:
                 vectors = await self._embedded(embedder, texts)
                 names = (tool.name for tool in tools)
                 pairs = zip(names, vectors, strict=True)
-                self._index = await to_thread.run_sync(DenseIndex, pairs)
+                made = await to_thread.run_sync(DenseIndex, pairs)
+                if version == self._catalog.version:
+                    self._index = made
 
     async def _embedded(self, embedder: Embedder, texts: list[str]) -> Sequence[Vector]:
         """The vectors of texts: those that are kept, or new ones, which are kept."""

@@ -33,6 +33,7 @@ from gateway.api.origin import well_known
 from gateway.api.page import WebPage
 from gateway.api.rest import Rest
 from gateway.api.route import Handler, routes_of
+from gateway.api.tasks import Tasks
 from gateway.call import Gateway
 from gateway.search.finder import PER_MINUTE, ToolFinder, embedder_limits
 from gateway.server.access_log import AccessLog
@@ -79,6 +80,7 @@ class Serving:
         worker: "Worker",
         access: AccessLog | None,
         spans: ToolSpans | None,
+        tasks: Tasks,
     ) -> None:
         self._is_ending = False
         self.draining = False
@@ -93,7 +95,8 @@ class Serving:
         self._worker = worker
         self._is_one_of_many = worker.workers > 1
         self._idle_s = 0.0
-        rest, mcp = Rest(gateway, finder), McpHttp(gateway, finder)
+        rest, mcp = Rest(gateway, finder), McpHttp(gateway, finder, tasks)
+        self._mcp = mcp
         health = HealthRoutes(gateway, metrics, worker.workers, lambda: self._is_ending)
         owners = (rest, Batch(gateway, self._leaving), mcp, health)
         routes = tuple(route for owner in owners for route in routes_of(owner))
@@ -169,6 +172,7 @@ class Serving:
     async def _give_notice(self) -> None:
         """Serve on, but not ready, while load balancers notice."""
         self._is_ending = True
+        self._mcp.give_notice()
         notice_s = self._gateway.settings.drain_notice_s
         if not notice_s:
             return
@@ -184,6 +188,7 @@ class Serving:
         loop = asyncio.get_running_loop()
         self.draining = True
         self._leaving.set()
+        self._mcp.leave()
         end = loop.time() + self._gateway.settings.drain_s
         if self._worker.workers == 1:  # else other workers serve on, or the supervisor does this
             turn_away(listening)
@@ -269,6 +274,7 @@ async def serve(
         access = None
         if gateway.settings.access_log:
             access = parts.enter_context(AccessLog.open(guard, gateway.catalog))
-        serving = Serving(gateway, finder, guard, metrics, worker, access, spans)
+        tasks = await parts.enter_async_context(Tasks.open(gateway))
+        serving = Serving(gateway, finder, guard, metrics, worker, access, spans, tasks)
         await parts.enter_async_context(serving.on(listening))
         yield url_of(listening)

@@ -1,8 +1,8 @@
-"""Calls of sessions that another gateway holds, passed on through Redis.
+"""Calls about sessions and tasks that another gateway holds, passed on through Redis.
 
 Every process has an inbox, a list in Redis. A call goes into the inbox of the process that holds
-the session, and the answer into that of the process that asked. An inbox is bounded, and ends with
-its process.
+the session or task, and the answer into that of the process that asked. An inbox is bounded, and
+ends with its process.
 """
 
 import asyncio
@@ -17,8 +17,7 @@ import anyio
 import orjson
 
 from adapters.fault import UpstreamFault
-from adapters.market.adapter import Elsewhere
-from adapters.market.peers import Answer
+from adapters.peers import Answer, Elsewhere
 from gateway.sharing.connection import Execute, connected
 from gateway.sharing.store import SharedStore, StoreError
 
@@ -26,6 +25,9 @@ log = logging.getLogger("finport")
 
 MOST_MESSAGES = 1_000
 MESSAGE_BYTES = 4 * 2**20
+ANSWER_BYTES = 3 * 2**20 - 1_024
+"""The longest answer: in a message it is a third longer."""
+
 AT_ONCE = 64
 WAIT_S = 0.5
 ALIVE_MS = 4_000
@@ -37,11 +39,14 @@ ALIVE_MS = 4_000
 class Inbox:
     """This process among those that pass calls on. Made by `Inbox.open`."""
 
-    def __init__(self, store: SharedStore, execute: Execute, name: str, answer: Answer):
+    def __init__(
+        self, store: SharedStore, execute: Execute, name: str, answer: Answer, what: str = "session"
+    ):
         self._store = store
         self._execute = execute
         self._name = name
         self._answer = answer
+        self._what = what
         self._numbers = count(1)
         self._awaited: dict[int, asyncio.Future[bytes]] = {}
         self._answering: set[asyncio.Task[None]] = set()
@@ -51,11 +56,11 @@ class Inbox:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, store: SharedStore, url: str, name: str, answer: Answer
+        cls, store: SharedStore, url: str, name: str, answer: Answer, what: str = "session"
     ) -> AsyncIterator[Elsewhere]:
-        """`answer` answers the calls of others while the context is open."""
+        """`answer` answers the calls of others about `what` while the context is open."""
         async with connected(url) as execute:
-            inbox = cls(store, execute, name, answer)
+            inbox = cls(store, execute, name, answer, what)
             await inbox._show_life()
             reading = asyncio.create_task(inbox._read_often())
             try:
@@ -85,10 +90,10 @@ class Inbox:
                         raise self._dead()
                 return awaited.result()
         except TimeoutError:
-            text = f"the gateway that holds this session did not answer within {timeout_s:.3g} s"
+            text = f"the gateway that holds this {self._what} did not answer in {timeout_s:.3g} s"
             raise UpstreamFault("timeout", text) from None
         except StoreError:
-            text = "Redis, through which the gateway that holds this session is reached, is away"
+            text = f"Redis, by which the gateway that holds this {self._what} is reached, is away"
             raise UpstreamFault("unreachable", text) from None
         finally:
             del self._awaited[number]
@@ -102,14 +107,15 @@ class Inbox:
         if said == 0:
             raise self._dead()
         if said < 0:
-            raise UpstreamFault("full", "the gateway that holds this session has too much to do")
+            text = f"the gateway that holds this {self._what} has too much to do"
+            raise UpstreamFault("full", text)
 
     def _dead(self) -> UpstreamFault:
         """What it means that a process shows no life; in Redis no sign of it lasts for long."""
         if asyncio.get_running_loop().time() < self._sure_from:
-            text = "the gateway that holds this session has not been heard of since Redis was away"
+            text = f"nothing was heard of the gateway with this {self._what} since Redis was away"
             return UpstreamFault("unreachable", text, retry_after_s=ALIVE_MS / 1e3)
-        return UpstreamFault("gone", "the gateway that held this session has ended")
+        return UpstreamFault("gone", f"the gateway that held this {self._what} has ended")
 
     async def _read_often(self) -> None:
         while not self._closing:
@@ -149,7 +155,11 @@ class Inbox:
             fault = error.arguments
         except Exception:
             log.exception("a call of another gateway failed")
-            fault = {"kind": "crashed", "message": "the gateway that holds this session failed"}
+            text = f"the gateway that holds this {self._what} failed"
+            fault = {"kind": "crashed", "message": text}
+        if len(answer) > ANSWER_BYTES:
+            text = f"an answer of {len(answer)} bytes does not pass between gateways"
+            fault, answer = {"kind": "too_large", "message": text}, b""
         said = {
             "number": message["number"],
             "fault": fault,

@@ -2,9 +2,11 @@
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -40,14 +42,16 @@ def to_json_lines(rows: Iterable[object]) -> str:
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows).decode()
 
 
-def to_arrow(rows: Rows, columns: Sequence[str]) -> "pyarrow.Table":
+def to_arrow(rows: Rows, columns: Sequence[str], *, reads_texts: bool = False) -> "pyarrow.Table":
     """The rows as an Arrow table. A column whose cells have no common type is a column of JSON
-    texts. Raises `ImportError` without pyarrow.
+    texts. With `reads_texts`, texts that are dates or decimal numbers become these. Raises
+    `ImportError` without pyarrow.
     """
     arrow = _needed("pyarrow", "parquet")
     arrays = []
     for name in columns:
         cells = [row.get(name) for row in rows]
+        cells = _read_cells(cells) if reads_texts else cells
         try:
             arrays.append(arrow.array(cells))
         except (arrow.ArrowException, OverflowError):
@@ -67,9 +71,50 @@ def to_arrow_stream(rows: Rows, columns: Sequence[str]) -> bytes:
 
 
 def to_pandas(rows: Rows, columns: Sequence[str]) -> "pandas.DataFrame":
-    """The rows as a data frame. Raises `ImportError` without pandas."""
-    frame: pandas.DataFrame = _needed("pandas", "akshare").DataFrame(rows, columns=[*columns])
+    """The rows as a data frame; texts that are dates or decimal numbers become these. Raises
+    `ImportError` without pandas.
+    """
+    pandas_ = _needed("pandas", "akshare")
+    read = {name: _read_cells([row.get(name) for row in rows]) for name in columns}
+    frame: pandas.DataFrame = pandas_.DataFrame(read, columns=[*columns])
+    for name in columns:
+        if any(isinstance(cell, datetime | date) for cell in read[name][:READ_OF_COLUMN]):
+            frame[name] = pandas_.to_datetime(frame[name], utc=_has_zone(read[name]))
     return frame
+
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIME = re.compile(
+    r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:?\d{2})?"
+)
+_DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
+
+READ_OF_COLUMN: Final = 1_000
+
+
+def _read_cells(cells: list[Any]) -> list[Any]:
+    """The cells of a column as dates, times or numbers, if all that are texts are such. A column of
+    whole numbers that are texts holds codes, and stays as it is.
+    """
+    texts = {type(cell) for cell in cells if cell is not None}
+    if texts != {str}:
+        return cells
+    forms: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
+        (_DATE, date.fromisoformat), (_TIME, datetime.fromisoformat), (_DECIMAL, float),
+    )  # fmt: skip
+    for form, read in forms:
+        if all(cell is None or form.fullmatch(cell) for cell in cells):
+            if read is float and not any("." in cell for cell in cells if cell is not None):
+                return cells
+            try:
+                return [None if cell is None else read(cell) for cell in cells]
+            except ValueError:
+                return cells
+    return cells
+
+
+def _has_zone(cells: Iterable[Any]) -> bool:
+    return any(isinstance(cell, datetime) and cell.tzinfo is not None for cell in cells)
 
 
 def _cell(cell: object) -> object:

@@ -64,6 +64,10 @@ _FAMILIES: dict[str, tuple[str, str]] = {
         "Calls that have ended, by the name of the caller's key. Calls without a key have no "
         "client; (other) adds up the clients beyond the first 200.",
     ),
+    "finport_stand_ins_total": (
+        "tool answered_by",
+        "Calls of a tool whose source failed that another tool answered.",
+    ),
     "finport_answer_bytes_total": ("", "Bytes of answers given to callers."),
     "finport_cache_lookups_total": (
         "",

@@ -264,6 +264,7 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
                 if kind in faults
             }
         ),
+        "finport_stand_ins_total": _rows(gateway.stand_ins.counts),
         "finport_akshare_workers_started_total": _rows({(): workers.pop("started", 0)}),
     }
     if (shapes := answers.shapes) is not None:

@@ -94,6 +94,8 @@ class ToolSpans:
         }
         if result.source is not None:
             attributes["finport.provenance"] = result.source
+        if result.stood is not None:
+            attributes["finport.answered_by"] = result.stood.answered_by
         if bound is not None and bound.plan.manifest.binding.hosts:
             attributes["server.address"] = bound.plan.host
         if result.error is not None:

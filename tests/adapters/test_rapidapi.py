@@ -184,7 +184,7 @@ MONTHLY = "You have exceeded the MONTHLY quota for Requests on your current plan
         (401, {}, "Invalid API key.", ("not_configured", True, None)),
         (403, {}, "Invalid API key.", ("not_configured", True, None)),
         (403, {}, "You are not subscribed to this API.", ("not_subscribed", True, None)),
-        (403, {}, "Forbidden", ("status", False, None)),
+        (403, {}, "Forbidden", ("banned", False, None)),
         (404, {}, "no such endpoint", ("status", False, None)),
         (429, {}, "Too many requests", ("rate_limited", True, None)),
         (429, {"Retry-After": "7"}, "", ("rate_limited", True, 7)),

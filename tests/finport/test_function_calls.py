@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from bench.agents.registry import AgentSettings
 from bench.runs.run import RunPlan, run
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.task import LabelledCall, Task
-from finport import Gateway, GatewaySettings
+from finport import CallContext, Gateway, GatewaySettings
 from gateway.server import http
 from gateway.trace import JsonLines
 from tests.support.function_calls import calls_of, counted
@@ -52,6 +53,12 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
 
 async def test_a_cached_call(gateway: Gateway) -> None:
     check("a cached call", await calls_of(lambda: gateway.call(TOOL, ARGUMENTS)))
+
+
+async def test_a_cached_call_that_allows_a_stand_in(gateway: Gateway) -> None:
+    context = CallContext(stand_in="allow")
+    call = partial(gateway.call, TOOL, ARGUMENTS, context)
+    check("a cached call", await calls_of(call))
 
 
 async def test_a_cached_call_that_is_recorded(tmp_path: Path) -> None:

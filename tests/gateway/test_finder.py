@@ -1,7 +1,10 @@
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
+from threading import Event, current_thread, main_thread
 from typing import Any
 
 import aiohttp
@@ -21,6 +24,7 @@ from manifests.facets import Facets, Intent
 from manifests.search import Found
 from tests.support.gateways import ServedGateway, open_local_gateway
 from tests.support.upstreams import embeddings, upstream
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -33,6 +37,39 @@ async def test_tags_narrow_a_search(catalog: Catalog) -> None:
     assert found
     assert {m.source for m in found} == {"rapidapi"}
     assert all("forex" in m.regulatory_domains for m in found)
+
+
+class Held(Catalog):
+    """A catalogue whose second reading in a thread, for the index, waits at its end."""
+
+    def __init__(self, manifests: Iterable[Manifest]) -> None:
+        super().__init__(manifests)
+        self.readings, self.is_read, self.goes_on = count(), Event(), Event()
+
+    def __iter__(self) -> Iterator[Manifest]:
+        yield from super().__iter__()
+        if current_thread() is not main_thread() and next(self.readings) == 1:
+            self.is_read.set()
+            self.goes_on.wait()
+
+
+async def test_a_search_follows_the_catalogue_even_if_it_changes_meanwhile(
+    catalog: Catalog,
+) -> None:
+    own = Held(catalog)
+    coin = own.get("get_coin")
+    assert coin is not None
+    words = "zymurgical brewing ferment quotient"
+    new = coin.model_copy(update={"name": "get_zymurgy", "description": words})
+    finder = ToolFinder(own)
+    searching = asyncio.create_task(finder.find(words, 5))
+    await until(own.is_read.is_set)
+    own.adopt(Catalog([*catalog, new]))  # the index is being made
+    own.goes_on.set()
+    await searching
+    assert (await finder.find(words, 5))[0] is new
+    own.adopt(Catalog(catalog))
+    assert new not in await finder.find(words, 5)
 
 
 async def test_queries_are_ranked_one_at_a_time_and_recent_ones_not_again(

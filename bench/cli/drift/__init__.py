@@ -7,6 +7,7 @@ from bench.cli.drift.akshare import akshare
 from bench.cli.drift.diff import diff
 from bench.cli.drift.impact import impact
 from bench.cli.drift.record import record
+from bench.cli.drift.stand_ins import stand_ins
 from bench.cli.drift.watch import watch
 
 
@@ -15,5 +16,5 @@ def drift() -> None:
     """Show how tools change over time."""
 
 
-for command in (record, watch, diff, impact, akshare, accuracy):
+for command in (record, watch, diff, impact, stand_ins, akshare, accuracy):
     drift.add_command(command)

@@ -50,6 +50,16 @@ async def test_interfaces_are_measured_beside_a_bare_handler() -> None:
     assert found["fastmcp"] == f"not measured: set {FASTMCP_PYTHON}"
 
 
+@NEEDS_AKSHARE
+@pytest.mark.soak
+async def test_dead_sources_are_stood_in_for_and_nothing_wrong_is_told() -> None:
+    found = await figures_of("failover", SMALL)
+    assert found["answered_share"] >= 0.95
+    assert found["answered_without_stand_ins"] == 0
+    assert found["trap_calls"] > 20
+    assert found["wrong"] == 0
+
+
 @pytest.mark.parametrize("scale", [SMALL, pytest.param(0.6, marks=pytest.mark.soak)])
 async def test_calls_are_answered_or_refused_and_a_client_beside_a_flood_is_answered(
     scale: float, monkeypatch: pytest.MonkeyPatch

@@ -116,7 +116,7 @@ async def test_a_line_of_a_batch_has_a_budget_of_its_own(served: ServedGateway) 
     assert len(found[4]["data"]) <= 300
     assert found[5]["error"]["message"] == (
         "call 5: a call has no 'max_token'; did you mean max_tokens?; it takes id, tool, "
-        "arguments, timeout_s, max_tokens, max_chars, question"
+        "arguments, timeout_s, max_tokens, max_chars, question, stand_in"
     )
 
 

@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,17 +16,16 @@ from mcp import Client, StdioServerParameters
 
 from gateway.access.guard import Caller
 from gateway.api.mcp import REVISION_KEY
-from gateway.api.mcp_stdio import McpStdio
 from gateway.api.mcp_tools import OutputSchema, Visitor
 from gateway.cli.mcp import OUTPUT_SCHEMAS
 from manifests import Catalog
 from tests.support.commands import finport
 from tests.support.gateways import LocalGateway, open_local_gateway, play, under_way
 from tests.support.mcp_messages import META, request
+from tests.support.mcp_stdio import FINPORT_MCP, Pipe, cancel, lines, opened, started
 from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, Held
 
-FINPORT_MCP = ("-m", "gateway.cli.main", "mcp", "--upstream", "simulated")
 COIN = {"name": "get_coin", "arguments": {"uuid": "x"}}
 PING = request("ping")
 LISTING = request("tools/list")
@@ -36,25 +33,6 @@ LISTING = request("tools/list")
 
 def call(id_: object = 1, **params: object) -> dict[str, Any]:
     return request("tools/call", {"name": "call_tool", "arguments": COIN, **params}, id_)
-
-
-def cancel(id_: object) -> dict[str, Any]:
-    params = {"requestId": id_}
-    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-
-
-def lines(*messages: object) -> bytes:
-    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
-
-
-def started(folder: Path, *options: str) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [sys.executable, *FINPORT_MCP, *options],
-        env={**os.environ, "FINPORT_CACHE_DIR": str(folder), "FINPORT_DRAIN_S": "600"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
 
 
 def decoded(output: bytes) -> dict[object, Any]:
@@ -222,59 +200,6 @@ def test_wrong_options_are_usage_errors(options: tuple[str, ...], text: str) -> 
     done = finport("mcp", "--upstream", "simulated", *options)
     assert (done.returncode, done.stdout) == (2, "")
     assert text in done.stderr
-
-
-@dataclass
-class Pipe:
-    """A client of an MCP server over pipes, both in this process."""
-
-    local: LocalGateway
-    input: int
-    output: asyncio.StreamReader
-    serving: "asyncio.Task[None]"
-
-    def send(self, *messages: object) -> None:
-        text = b"".join(m if isinstance(m, bytes) else lines(m) for m in messages)
-        assert os.write(self.input, text) == len(text)
-
-    async def send_all(self, text: bytes) -> None:
-        """More than a pipe holds."""
-
-        def write() -> None:
-            with os.fdopen(os.dup(self.input), "wb") as end:
-                end.write(text)
-
-        await anyio.to_thread.run_sync(write)
-
-    async def read(self) -> dict[str, Any]:
-        line = await asyncio.wait_for(self.output.readline(), PATIENCE_S)
-        message: dict[str, Any] = json.loads(line)
-        return message
-
-    async def read_some(self, number: int) -> dict[object, Any]:
-        return {message["id"]: message for message in [await self.read() for _ in range(number)]}
-
-
-@asynccontextmanager
-async def opened(local: LocalGateway) -> AsyncIterator[Pipe]:
-    theirs, ours = os.pipe(), os.pipe()
-    reader = asyncio.StreamReader(limit=2**22)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours[0], "rb")
-    )
-    server = McpStdio(local.gateway, Visitor(Caller()), theirs[0], ours[1])
-    pipe = Pipe(local, theirs[1], reader, asyncio.create_task(server.serve()))
-    try:
-        yield pipe
-    finally:
-        os.close(theirs[1])
-        await asyncio.wait({pipe.serving}, timeout=PATIENCE_S)
-        assert pipe.serving.done()
-        transport.close()
-        for end in (theirs[0], ours[1]):
-            os.close(end)
-    pipe.serving.result()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Passes calls to the worker process that holds their session.
+"""Passes calls to the worker process that holds what they are about, a session or a task.
 
 Several workers serve together, and a client's next request may reach any of them. Each listens on a
 Unix socket in the folder that they share, which only the operator's own processes can enter. A
@@ -9,9 +9,12 @@ the answer.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from platform import node
+from secrets import token_hex
+from typing import Any, Protocol
 
 from adapters.fault import UpstreamFault
 from adapters.frames import frame
@@ -27,27 +30,42 @@ READ_S = 20.0
 """Within how many seconds a call must have arrived."""
 
 Answer = Callable[[Mapping[str, Any], str], Awaitable[bytes]]
-"""Answers a call of a client from this worker's own sessions. Raises `UpstreamFault`."""
+"""Answers a call of a client from what this worker holds. Raises `UpstreamFault`."""
+
+
+class Elsewhere(Protocol):
+    """The processes of other gateways, each named `GATEWAY.WORKER`."""
+
+    async def ask(self, name: str, call: Mapping[str, Any], client: str, timeout_s: float) -> bytes:
+        """The answer of that process. Raises `UpstreamFault`."""
+        ...
+
+
+OpenElsewhere = Callable[[str, Answer], AbstractAsyncContextManager[Elsewhere]]
+"""Opens the way to other gateways for the process of this name, and answers their calls."""
 
 
 class Peers:
     """The workers that serve together. Made by `Peers.open`."""
 
-    def __init__(self, folder: Path, answer: Answer) -> None:
+    def __init__(self, folder: Path, answer: Answer, what: str) -> None:
         self._folder = folder
         self._answer = answer
+        self._what = what
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, folder: Path, own: int, answer: Answer) -> AsyncIterator["Peers"]:
-        """Worker `own` answers the calls of the others while the context is open. Raises `OSError`
-        where it can't listen.
+    async def open(
+        cls, folder: Path, own: int, answer: Answer, what: str
+    ) -> AsyncIterator["Peers"]:
+        """Worker `own` answers the calls of the others about `what` while the context is open.
+        Raises `OSError` where it can't listen.
         """
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             if len(os.fsencode(folder)) > LONGEST_FOLDER:
                 folder = Path(f"/proc/self/fd/{opened}")
-            peers = cls(folder, answer)
+            peers = cls(folder, answer, what)
             path = peers._path(own)
             path.unlink(missing_ok=True)  # of a worker that died
             server = await asyncio.start_unix_server(peers._serve, path)
@@ -73,10 +91,10 @@ class Peers:
                 finally:
                     writer.close()
         except TimeoutError:
-            text = f"the worker that holds this session did not answer within {timeout_s:.3g} s"
+            text = f"the worker that holds this {self._what} did not answer in {timeout_s:.3g} s"
             raise UpstreamFault("timeout", text) from None
         except (OSError, asyncio.IncompleteReadError):
-            text = "the worker that held this session has ended"
+            text = f"the worker that held this {self._what} has ended"
             raise UpstreamFault("gone", text) from None
         if head["fault"] is not None:
             raise UpstreamFault(**head["fault"])
@@ -98,4 +116,12 @@ class Peers:
             writer.close()
 
     def _path(self, worker: int) -> Path:
-        return self._folder / f"market-{worker}.sock"
+        return self._folder / f"{self._what}-{worker}.sock"
+
+
+def gateway_name(shared: Path | None) -> str:
+    """The name of the gateway whose workers share this folder, or of one process."""
+    if shared is None:
+        return token_hex(8)
+    made = f"{shared} {shared.stat().st_ino} {node()}"
+    return blake2b(made.encode(), digest_size=8).hexdigest()

@@ -10,7 +10,7 @@ import pytest
 
 from adapters.fault import UpstreamFault
 from adapters.frames import frame
-from adapters.market.peers import Peers
+from adapters.peers import Peers
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,8 @@ async def answered(call: Mapping[str, Any], client: str) -> bytes:
 async def test_an_answer_or_its_fault_arrives_whole(tmp_path: Path) -> None:
     async with AsyncExitStack() as parts:
         one, _ = [
-            await parts.enter_async_context(Peers.open(tmp_path, own, answered)) for own in (0, 1)
+            await parts.enter_async_context(Peers.open(tmp_path, own, answered, "session"))
+            for own in (0, 1)
         ]
         assert await one.ask(1, {"operation": "observe"}, "me", 5) == b"me observe\n"
         with pytest.raises(UpstreamFault, match="the current day is another") as told:
@@ -50,8 +51,8 @@ async def test_a_worker_that_ends_or_stalls_gives_no_part_of_an_answer(
             writer.write(said)
         writer.close()
 
-    server = await asyncio.start_unix_server(serve, tmp_path / "market-1.sock")
-    async with server, Peers.open(tmp_path, 0, answered) as peers:
+    server = await asyncio.start_unix_server(serve, tmp_path / "session-1.sock")
+    async with server, Peers.open(tmp_path, 0, answered, "session") as peers:
         with pytest.raises(UpstreamFault) as told:
             await peers.ask(1, {"operation": "observe"}, "me", 0.2)
         assert told.value.kind == kind

@@ -1,0 +1,387 @@
+"""A client for scripts and notebooks: one gateway, in this process or at a URL.
+
+`connect` gives a synchronous client, which also works where an event loop is running already, as in
+a notebook: its gateway lives on an event loop of its own, in a thread. `connect_async` gives the
+same with coroutines.
+"""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, TypeVar
+from weakref import finalize
+
+from bench.client import HttpClient
+from gateway.call import Gateway
+from gateway.context import CallContext
+from gateway.result import Result
+from gateway.search.finder import ToolFinder
+from gateway.settings import GatewaySettings
+from gateway.trace import CallRecord
+from manifests.manifest import Manifest
+from manifests.signature import Signature
+
+ALL: Final = 2**31
+"""More rows than a table has: who calls from Python wants all of them."""
+
+LISTED: Final = 1000
+"""Tools on a page of a server's list."""
+
+T = TypeVar("T")
+
+_KINDS: Final = {"string": str, "number": float, "integer": int, "boolean": bool}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTool:
+    """A tool that a search found."""
+
+    name: str
+    description: str
+    source: str
+    provider: str
+
+
+class _Backend(Protocol):
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], context: CallContext
+    ) -> Result: ...
+
+    async def search(self, query: str, limit: int, tags: Mapping[str, str]) -> list[FoundTool]: ...
+
+    async def names(self) -> list[str]: ...
+
+    async def manifest(self, name: str) -> Manifest | None: ...
+
+
+class AsyncClient:
+    """Calls tools of one gateway. Made by `connect_async`."""
+
+    def __init__(self, backend: _Backend) -> None:
+        self._backend = backend
+
+    async def call(
+        self,
+        tool: str,
+        /,
+        *,
+        max_rows: int | None = None,
+        timeout_s: float | None = None,
+        **given: Any,
+    ) -> Result:
+        """Call a tool with its arguments by name. The result, an answer or an error, has all rows
+        unless `max_rows` is given; nothing that the tool or its upstream does raises an exception.
+        A tool with an argument of one of these names is called by `call_with`.
+        """
+        return await self.call_with(tool, given, max_rows=max_rows, timeout_s=timeout_s)
+
+    async def call_with(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        max_rows: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """As `call`, with the arguments as a mapping."""
+        context = CallContext(timeout_s, max_rows or ALL)
+        return await self._backend.call(tool, arguments, context)
+
+    async def search(self, query: str, limit: int = 10, **tags: str) -> list[FoundTool]:
+        """The tools that fit a question, in English or Chinese, the best first. `tags` are
+        `source`, `domain`, `timeliness`, `intent` and `provider`.
+        """
+        return await self._backend.search(query, limit, tags)
+
+    async def names(self) -> list[str]:
+        """The names of all tools."""
+        return await self._backend.names()
+
+    async def manifest(self, tool: str) -> Manifest:
+        """All that is known about a tool. Raises `LookupError`."""
+        found = await self._backend.manifest(tool)
+        if found is None:
+            raise LookupError(f"no tool is named {tool!r}")
+        return found
+
+
+@asynccontextmanager
+async def connect_async(
+    url: str | None = None, *, key: str | None = None, **settings: Any
+) -> AsyncIterator[AsyncClient]:
+    """A client of the gateway at `url`, or of one in this process with these settings beside those
+    of environment and file. `key` is the client's key at a server.
+
+    Raises `SettingsError`, `CatalogError`, and `GatewayUnreachableError` for a URL where no gateway
+    answers.
+    """
+    async with AsyncExitStack() as stack:
+        if url is None:
+            gateway = await stack.enter_async_context(
+                Gateway.open(GatewaySettings.read(**settings))
+            )
+            finder = ToolFinder.of(gateway.catalog, gateway.settings)
+            stack.push_async_callback(finder.aclose)
+            yield AsyncClient(_Embedded(gateway, finder))
+            return
+        if settings:
+            names = ", ".join(settings)
+            raise TypeError(f"{names}: only a gateway in this process takes settings")
+        http = await stack.enter_async_context(HttpClient.open(url, _Nowhere(), key))
+        await http.health()
+        yield AsyncClient(_Remote(http))
+
+
+class Client:
+    """Calls tools of one gateway and waits for their answers. Made by `connect`; as a context it
+    closes at its end, else with the process.
+    """
+
+    def __init__(self, opened: Callable[[], Any]) -> None:
+        self._loop = _Loop()
+        self._stack = AsyncExitStack()
+        try:
+            self._client: AsyncClient = self._loop.run(self._stack.enter_async_context(opened()))
+        except BaseException:
+            self._loop.stop()
+            raise
+        self._close = finalize(self, _closed, self._loop, self._stack)
+
+    def call(
+        self,
+        tool: str,
+        /,
+        *,
+        max_rows: int | None = None,
+        timeout_s: float | None = None,
+        **given: Any,
+    ) -> Result:
+        """As `AsyncClient.call`."""
+        return self.call_with(tool, given, max_rows=max_rows, timeout_s=timeout_s)
+
+    def call_with(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        max_rows: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """As `AsyncClient.call_with`."""
+        asked = self._client.call_with(tool, arguments, max_rows=max_rows, timeout_s=timeout_s)
+        return self._loop.run(asked)
+
+    def search(self, query: str, limit: int = 10, **tags: str) -> list[FoundTool]:
+        """As `AsyncClient.search`."""
+        return self._loop.run(self._client.search(query, limit, **tags))
+
+    def manifest(self, tool: str) -> Manifest:
+        """As `AsyncClient.manifest`."""
+        return self._loop.run(self._client.manifest(tool))
+
+    @property
+    def tools(self) -> "Tools":
+        """The tools as functions: `client.tools.get_coin(uuid="Qwsogvtv82FCd")`."""
+        return Tools(self, self._loop.run(self._client.names()))
+
+    def close(self) -> None:
+        """End the gateway in this process, or the connections to a server."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "open" if self._close.alive else "closed"
+        return f"<finport.Client, {state}>"
+
+
+def connect(url: str | None = None, *, key: str | None = None, **settings: Any) -> Client:
+    """A synchronous client, as `connect_async` gives it to coroutines: `connect()` has a gateway in
+    this process, `connect("http://localhost:8000")` uses a server.
+    """
+    return Client(lambda: connect_async(url, key=key, **settings))
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The tools of a client by name; completion knows them."""
+
+    _client: Client = field(repr=False)
+    _names: list[str] = field(repr=False)
+
+    def __getattr__(self, name: str) -> "Tool":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return Tool(self._client, self._client.manifest(name))
+        except LookupError as error:
+            raise AttributeError(str(error)) from None
+
+    def __getitem__(self, name: str) -> "Tool":
+        return Tool(self._client, self._client.manifest(name))
+
+    def __dir__(self) -> list[str]:
+        return self._names
+
+    def __iter__(self) -> Any:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<{len(self._names)} tools>"
+
+
+class Tool:
+    """One tool as a function, with its signature and description."""
+
+    def __init__(self, client: Client, manifest: Manifest) -> None:
+        self._client = client
+        self.manifest = manifest
+        self.__name__ = manifest.name
+        expected = Signature(manifest).allowed()
+        taken = [p for p in manifest.parameters if p.name in expected]
+        lines = [f"{p.name}: {p.description} ({expected[p.name]})" for p in taken]
+        self.__doc__ = "\n".join([manifest.description, "", *lines]).rstrip()
+        self.__signature__ = inspect.Signature(
+            [
+                inspect.Parameter(
+                    p.name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=inspect.Parameter.empty if p.required else p.default,
+                    annotation=_KINDS.get(p.type, Any),
+                )
+                for p in sorted(taken, key=lambda p: not p.required)
+                if p.name.isidentifier()
+            ],
+            return_annotation=Result,
+        )
+
+    def __call__(self, **arguments: Any) -> Result:
+        return self._client.call_with(self.manifest.name, arguments)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.manifest.name}{self.__signature__}>"
+
+
+class _Embedded:
+    """A gateway in this process."""
+
+    def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
+        self._gateway = gateway
+        self._finder = finder
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
+        return await self._gateway.call(tool, arguments, context)
+
+    async def search(self, query: str, limit: int, tags: Mapping[str, str]) -> list[FoundTool]:
+        found = await self._finder.search(query, tags)
+        return [
+            FoundTool(tool.name, tool.description, tool.source, tool.home)
+            for tool in found.tools[:limit]
+        ]
+
+    async def names(self) -> list[str]:
+        return [tool.name for tool in self._gateway.catalog]
+
+    async def manifest(self, name: str) -> Manifest | None:
+        return self._gateway.catalog.get(name)
+
+
+class _Remote:
+    """A gateway at a URL."""
+
+    def __init__(self, http: HttpClient) -> None:
+        self._http = http
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
+        return await self._http.call(tool, arguments, context)
+
+    async def search(self, query: str, limit: int, tags: Mapping[str, str]) -> list[FoundTool]:
+        listed = await self._http.get("/v1/tools", {"q": query, "limit": limit, **tags})
+        return [_found(tool) for tool in listed["tools"]]
+
+    async def names(self) -> list[str]:
+        names, cursor = list[str](), "0"
+        while cursor is not None:
+            page = await self._http.get("/v1/tools", {"limit": LISTED, "cursor": cursor})
+            names += (str(tool["name"]) for tool in page["tools"])
+            cursor = page.get("next_cursor")
+        return names
+
+    async def manifest(self, name: str) -> Manifest | None:
+        said = await self._http.get(f"/v1/tools/{name}", {}, missing=None)
+        if said is None:
+            return None
+        fields = {n: value for n, value in said.items() if n in Manifest.model_fields}
+        fields.pop("freshness", None)  # the API tells the whole rule
+        return Manifest.model_validate(fields, strict=False)
+
+
+def _found(tool: Mapping[str, Any]) -> FoundTool:
+    home = str(tool.get("provider", "finport"))
+    return FoundTool(str(tool["name"]), str(tool["description"]), str(tool["source"]), home)
+
+
+class _Nowhere:
+    """Takes the records of calls, and keeps none."""
+
+    failure: str | None = None
+    full = blocked = False
+
+    def put(self, record: CallRecord) -> None:
+        pass
+
+    async def room(self) -> None:
+        pass
+
+
+class _Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="finport")
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end. Ctrl-C cancels it. Raises `RuntimeError` once it stopped."""
+        if not self._thread.is_alive():
+            work.close()
+            raise RuntimeError("this client is closed; finport.connect makes another")
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        except BaseException:
+            running.cancel()
+            raise
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+def _closed(loop: _Loop, stack: AsyncExitStack) -> None:
+    try:
+        loop.run(stack.aclose())
+    finally:
+        loop.stop()
+
+
+__all__ = ["AsyncClient", "Client", "FoundTool", "Tool", "Tools", "connect", "connect_async"]
