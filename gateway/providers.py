@@ -26,6 +26,9 @@ from manifests.providers import ProviderSettings
 
 log = logging.getLogger("finport")
 
+TOLD = 20
+"""So many tools of a provider that are left out are named in the log at once."""
+
 
 async def catalog_of(
     settings: GatewaySettings,
@@ -53,7 +56,8 @@ async def catalog_of(
             if provider.python is not None:
                 callables += await to_thread.run_sync(_functions, name, provider)
             else:
-                found = [*provider.applied(name, await _manifests(name, provider, servers))]
+                given = await _manifests(name, provider, servers)
+                found = await to_thread.run_sync(_applied, name, provider, given)
                 if provider.kind == "mcp" and running is not None:
                     found = _without_taken(name, found, running, [*base, *own])
                 own += found
@@ -80,6 +84,12 @@ def _providers(settings: GatewaySettings) -> dict[str, ProviderSettings]:
 
 def _problem(error: ValueError) -> str:
     return first_problem(error) if isinstance(error, ValidationError) else str(error)
+
+
+def _applied(
+    name: str, provider: ProviderSettings, manifests: Iterable[Manifest]
+) -> list[Manifest]:
+    return [*provider.applied(name, manifests)]
 
 
 @asynccontextmanager
@@ -110,10 +120,10 @@ def _without_taken(
 ) -> list[Manifest]:
     """Those of the tools that a server has listed anew whose names no other provider has."""
     taken = {m.name: m for m in running if m.provider != name} | {m.name: m for m in others}
-    for manifest in found:
-        if other := taken.get(manifest.name):
-            text = "tool %s of provider %s is left out: provider %s has one of that name"
-            log.warning(text, manifest.name, name, other.provider or "finport")
+    lost = [manifest.name for manifest in found if manifest.name in taken]
+    for tool in lost[:TOLD]:
+        text = "tool %s of provider %s is left out: provider %s has one of that name"
+        log.warning(text, tool, name, taken[tool].provider or "finport")
     return [manifest for manifest in found if manifest.name not in taken]
 
 
@@ -128,8 +138,10 @@ async def _manifests(
         if listing is None:
             return []  # it is not reached, and its tools come when it is
         listed = await to_thread.run_sync(manifests_of, listing, provider)
-        for tool, reason in listed.left_out.items():
+        for tool, reason in [*listed.left_out.items()][:TOLD]:
             log.warning("tool %s of provider %s is left out: %s", tool, name, reason)
+        if (others := len(listed.left_out) - TOLD) > 0:
+            log.warning("%d more tools of provider %s are left out", others, name)
         return listed.manifests
     raise SettingsError(f"{name}: {provider.kind} is not there yet")
 

@@ -8,6 +8,7 @@ ends, and `pattern`, which can take for ever, is only told in a description.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, cast
 from unicodedata import category
@@ -235,13 +236,10 @@ def _checked(parameter: Parameter, name: str) -> Parameter:
     """Raises `_Unfit` if its schema is none, or if it is required and no example was found."""
     schema, example = parameter.json_schema, parameter.example
     if schema is not None:
-        from jsonschema import Draft202012Validator, SchemaError
+        from jsonschema import Draft202012Validator
 
-        try:
-            Draft202012Validator.check_schema(schema)
-        except SchemaError as error:
-            text = words(error.message, MAX_WORDS)
-            raise _Unfit(f"the schema of {name} is no JSON Schema: {text}") from None
+        if (wrong := _wrong(canonical_json(schema))) is not None:
+            raise _Unfit(f"the schema of {name} is no JSON Schema: {wrong}")
         if example is not None:
             shown = parameter.shown(example)
             if not Draft202012Validator(schema).is_valid(shown):
@@ -249,6 +247,18 @@ def _checked(parameter: Parameter, name: str) -> Parameter:
     if example is None and parameter.required:
         raise _Unfit(f"no example for {name} was found that its schema allows")
     return parameter.model_copy(update={"example": example})
+
+
+@lru_cache(1_024)  # tools share schemas, and a reload has them again
+def _wrong(schema: str) -> str | None:
+    """What is wrong with a JSON Schema, if anything."""
+    from jsonschema import Draft202012Validator, SchemaError
+
+    try:
+        Draft202012Validator.check_schema(orjson.loads(schema))
+    except SchemaError as error:
+        return words(error.message, MAX_WORDS)
+    return None
 
 
 def _fitting(

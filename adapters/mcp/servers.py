@@ -27,7 +27,8 @@ log = logging.getLogger("finport")
 START_S: Final = 11.0
 """How long a start waits for servers: a little longer than a connection takes to give up."""
 
-_DEBOUNCE_S: Final = 0.2
+_DEBOUNCE_S, _APART_S = 0.2, 1.0
+"""How long further changes are waited for, and the least time between two announcements."""
 
 Mode = Literal["live", "record", "replay", "offline"]
 Providers = Mapping[str, ProviderSettings]
@@ -130,6 +131,7 @@ class McpServers:
                 await asyncio.sleep(_DEBOUNCE_S)
                 self._changed.clear()
                 await listed()
+                await asyncio.sleep(_APART_S)
 
         task = asyncio.create_task(announce())
         try:
