@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from adapters.adapter import Adapter
     from adapters.embeddings import Embedder
+    from adapters.mcp.servers import McpServers
     from adapters.peers import OpenElsewhere
     from adapters.rapidapi.keys import Keys
     from adapters.simulator.lies import Lies
@@ -65,6 +66,7 @@ class Parts:
     `keys` is None where no upstream is asked. `simulated_url` is the origin of the simulated
     upstream, if that takes the place of the real ones, and `lies` are what it tells. `elsewhere`
     leads to the sessions of other gateways. `symbols` are the instruments that are known by name.
+    `mcp` are the MCP servers among the user's providers.
     """
 
     settings: Settings
@@ -76,6 +78,7 @@ class Parts:
     lies: Lies | None = None
     embedder: Embedder | None = None
     elsewhere: OpenElsewhere | None = None
+    mcp: McpServers | None = None
 
 
 def is_asked(settings: Settings) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from adapters.akshare.provider import AKSHARE
 from adapters.market.provider import MARKET
+from adapters.mcp.provider import MCP
 from adapters.own.provider import OWN
 from adapters.provider import Provider
 from adapters.python.provider import PYTHON
@@ -11,7 +12,7 @@ from adapters.rapidapi.provider import RAPIDAPI
 from manifests import Catalog, Source
 
 PROVIDERS: Mapping[Source, Provider] = {
-    p.source: p for p in (RAPIDAPI, AKSHARE, MARKET, OWN, PYTHON)
+    p.source: p for p in (RAPIDAPI, AKSHARE, MARKET, OWN, PYTHON, MCP)
 }
 
 

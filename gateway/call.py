@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
+from adapters.mcp.servers import McpServers
 from cache import Clock, Entry, Kept
 from gateway.compress.budget import budget_of, load
 from gateway.compress.extractor import Extractor
@@ -36,13 +37,13 @@ from gateway.pipeline.listings import listed
 from gateway.pipeline.names import bind_names, names_instrument
 from gateway.pipeline.opening import open_answers
 from gateway.pipeline.stand_ins import StandIns
-from gateway.providers import catalog_of
+from gateway.providers import catalog_of, following, servers_of
 from gateway.result import Result
-from gateway.settings import OF_PROVIDERS, GatewaySettings
+from gateway.settings import OF_PROVIDERS, GatewaySettings, SettingsError
 from gateway.tables import rows
 from gateway.trace import AGAIN_S, CallRecord, Trace, TraceError
 from gateway.upstreams.hosts import plans_of
-from manifests import Catalog, Manifest
+from manifests import Catalog, CatalogError, Manifest
 from manifests.symbols import SymbolTable
 
 log = logging.getLogger("finport")
@@ -94,6 +95,7 @@ class Gateway:
         self._call_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
         self._call_numbers = count(1)
         self._sources: tuple[Catalog | None, Sequence[Callable[..., Any]]] = None, ()
+        self._servers: McpServers | None = None
         self._reloading = asyncio.Lock()
 
     @classmethod
@@ -116,8 +118,9 @@ class Gateway:
         """
         settings = settings or GatewaySettings.read()
         base, tools = catalog, [*tools]
-        catalog = await catalog_of(settings, base, tools)
         async with AsyncExitStack() as parts:
+            servers = await parts.enter_async_context(servers_of(settings))
+            catalog = await catalog_of(settings, base, tools, servers)
             kept = settings.cache_dir / f"symbols-{settings.upstream}.tsv"
             asks = settings.listings and settings.mode == "live"
             symbols = SymbolTable(
@@ -125,16 +128,17 @@ class Gateway:
                 (lambda: listed(answers, gateway._binder)) if asks else None,
             )
             answers = await parts.enter_async_context(
-                open_answers(settings, catalog, clock or Clock(), symbols)
+                open_answers(settings, catalog, clock or Clock(), symbols, servers)
             )
             gateway = cls(settings, catalog, answers, trace, observers, symbols)
-            gateway._sources = base, tools
+            gateway._sources, gateway._servers = (base, tools), servers
             parts.push_async_callback(symbols.aclose)
             if answers.store is not None:
                 answers.store.counts = gateway.outcomes
             if settings.max_tokens is not None:
                 load(settings.encoding)
             parts.push_async_callback(gateway._shortener.aclose)
+            await parts.enter_async_context(servers.announcing(gateway._listed))
             yield gateway
 
     async def reload(self, settings: GatewaySettings | None = None) -> None:
@@ -147,11 +151,28 @@ class Gateway:
                 update = {name: getattr(settings, name) for name in OF_PROVIDERS}
                 settings = self.settings.model_copy(update=update)
             settings = settings or self.settings
-            catalog = await catalog_of(settings, *self._sources)
-            plans = plans_of(settings, catalog)
-            self.settings = settings
-            self.catalog.adopt(catalog)
-            self.answers.hosts.plan_anew(plans)
+            servers = self._servers
+            assert servers is not None  # noqa: S101 - of a gateway that was opened
+            async with following(servers, settings):
+                self._adopt(settings, await catalog_of(settings, *self._sources, servers))
+
+    async def _listed(self) -> None:
+        """Have the tools that MCP servers have listed anew."""
+        async with self._reloading:
+            settings = self.settings
+            try:
+                sources = *self._sources, self._servers, self.catalog
+                self._adopt(settings, await catalog_of(settings, *sources))
+            except (SettingsError, CatalogError) as error:
+                log.error("the tools that MCP servers list are not taken: %s", error)
+            except Exception:
+                log.exception("the tools that MCP servers list are not taken")
+
+    def _adopt(self, settings: GatewaySettings, catalog: Catalog) -> None:
+        plans = plans_of(settings, catalog)
+        self.settings = settings
+        self.catalog.adopt(catalog)
+        self.answers.hosts.plan_anew(plans)
 
     @property
     def snapshot_id(self) -> str | None:

@@ -101,8 +101,10 @@ def _name_of(origin: str) -> str:
     return "-".join(words)[:60] or "provider"
 
 
-def _mcp_server(origin: str) -> dict[str, object]:
-    return {"mcp": origin} if "://" in origin else {"command": shlex.split(origin)}
+def mcp_provider(origin: str, **fields: object) -> tuple[str, ProviderSettings]:
+    """The provider that a URL or command of an MCP server is, and its name. Raises `ValueError`."""
+    server = {"mcp": origin} if "://" in origin else {"command": shlex.split(origin)}
+    return _name_of(origin), ProviderSettings.model_validate({**server, **fields})
 
 
 def _split_by_commas(value: Any) -> Any:

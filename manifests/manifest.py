@@ -172,6 +172,21 @@ class PythonBinding(_Model):
         return (self.function,)
 
 
+class McpBinding(_Model):
+    """A tool of an MCP server: the host of the server's URL, or its provider's name if it is a
+    program, the name there, and whether the server says that the tool only reads.
+    """
+
+    source: Literal["mcp"] = "mcp"
+    server: str
+    tool: str
+    reads: bool = False
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return (self.server,)
+
+
 class FreshnessOverride(_Model):
     """Freshness of a tool whose answers age differently from its class (`cache/freshness.py`).
 
@@ -329,7 +344,7 @@ class Manifest(_Model):
     columns: tuple[Column, ...] = ()
     observed: Observed | None = None
     binding: Annotated[
-        RapidApiBinding | AkShareBinding | MarketBinding | OwnBinding | PythonBinding,
+        RapidApiBinding | AkShareBinding | MarketBinding | OwnBinding | PythonBinding | McpBinding,
         Field(discriminator="source"),
     ]
     freshness: FreshnessOverride | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
+from gateway.cli.import_mcp import import_mcp
 from gateway.cli.options import OutPath, echo_json, failures, force, wrong_usage
 from manifests.common.terminal import echo, escaped
 
@@ -122,6 +123,9 @@ def export_(
 @manifests.group("import")
 def import_() -> None:
     """Write manifest files from what others say of their tools."""
+
+
+import_.add_command(import_mcp)
 
 
 @import_.command("fintoolbench")

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from anyio import to_thread
 
+from adapters.mcp.servers import McpServers
 from cache import Clock, DiskTier, MemoryTier, Recorder, Snapshot, Tier
 from gateway.pipeline.answers import Answers
 from gateway.pipeline.cached import CachedAnswers
@@ -24,7 +25,11 @@ from manifests.symbols import SymbolTable
 
 @asynccontextmanager
 async def open_answers(
-    settings: GatewaySettings, catalog: Catalog, clock: Clock, symbols: SymbolTable
+    settings: GatewaySettings,
+    catalog: Catalog,
+    clock: Clock,
+    symbols: SymbolTable,
+    mcp: McpServers | None = None,
 ) -> AsyncIterator[Answers]:
     """The answers of one gateway.
 
@@ -47,7 +52,7 @@ async def open_answers(
             snapshot = await to_thread.run_sync(Snapshot, settings.snapshot)
             parts.callback(snapshot.close)
         adapters = await parts.enter_async_context(
-            open_adapters(settings, catalog, plans, clock, symbols, store)
+            open_adapters(settings, catalog, plans, clock, symbols, store, mcp)
         )
         if settings.mode != "offline":
             directory = settings.cache_dir / settings.cache_name

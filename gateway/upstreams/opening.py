@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from adapters.adapter import Adapter
+from adapters.mcp.servers import McpServers
 from adapters.provider import Parts, ProviderError, is_asked
 from adapters.providers import PROVIDERS
 from cache import Clock
@@ -31,6 +32,7 @@ async def open_adapters(
     clock: Clock,
     symbols: SymbolTable,
     store: SharedStore | None = None,
+    mcp: McpServers | None = None,
 ) -> AsyncIterator[dict[Source, Adapter]]:
     """Adapters by source. With `upstream = simulated` the simulated upstream runs as long as they
     do.
@@ -44,6 +46,7 @@ async def open_adapters(
             {h: secret.get_secret_value() for h, secret in settings.credentials.items()},
             symbols,
             embedder=embedder_of(settings),
+            mcp=mcp,
         )
         if is_asked(settings):
             allotments = None if store is None else Allotments(store, settings.ledger_name)
