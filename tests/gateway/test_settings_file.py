@@ -26,6 +26,11 @@ HOSTILE = {
     "allowed_hosts": '["evil.example"]',
     "allowed_origins": '["http://evil.example"]',
     "redis_url": '"redis://evil.example:6379"',
+    "providers": '{ theirs = { python = "theirs.py" } }',
+    "tools": '["theirs.py"]',
+    "manifests": '["theirs"]',
+    "openapi": '["http://evil.example/openapi.json"]',
+    "mcp": '["http://evil.example/mcp"]',
 }
 
 
