@@ -62,6 +62,10 @@ async def _manifests(name: str, provider: ProviderSettings) -> Iterable[Manifest
     if provider.manifests is not None:
         found = await to_thread.run_sync(Catalog.load, provider.manifests)
         return [m for m in found if provider.takes(m.name)]
+    if provider.openapi is not None:
+        from gateway.documents import manifests_of
+
+        return await manifests_of(name, provider)
     raise SettingsError(f"{name}: {provider.kind} is not there yet")
 
 
