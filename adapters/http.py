@@ -99,6 +99,7 @@ def _connections(*, force_close: bool, guarded: bool) -> aiohttp.ClientSession:
         trust_env=False,
         middlewares=(_once,),
         headers=_ACCEPTED,
+        skip_auto_headers=("Content-Type",),  # aiohttp would send one without a body
         timeout=_TIMEOUT,
     )
 
@@ -116,6 +117,8 @@ async def _once(
     try:
         return await send(request)
     except _ENDED as error:
+        if isinstance(getattr(error, "os_error", None), PrivateAddressError):
+            raise UpstreamFault("invalid", _PRIVATE) from None
         raise _NoAnswer(_trouble(error, _NONE)) from None
 
 
@@ -155,8 +158,6 @@ async def send(
             raise UpstreamFault("dropped", str(trouble), retryable=True) from None
         raise UpstreamFault("unreachable", str(trouble), retryable=True) from None
     except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
-        if isinstance(getattr(error, "os_error", None), PrivateAddressError):
-            raise UpstreamFault("invalid", _PRIVATE) from None
         kind: Kind = "timeout" if isinstance(error, TimeoutError) else "unreachable"
         raise UpstreamFault(kind, _trouble(error), retryable=True) from None
 

@@ -133,7 +133,9 @@ class Credentials:
         )  # fmt: skip
         said = _document(reply)
         if not reply.ok:
-            words = fit_for_message(words_in(said), (value, secret, headers["Authorization"][6:]))
+            more = said.get("error_description") if isinstance(said, dict) else None
+            words = ": ".join(filter(None, (words_in(said), more if isinstance(more, str) else "")))
+            words = fit_for_message(words, (value, secret, headers["Authorization"][6:]))
             if reply.status in (400, 401, 403):
                 text = f"{url.host} gives no token for the client in {variable}"
                 raise UpstreamFault("not_configured", f"{text}{words and f': {words}'}")

@@ -12,7 +12,7 @@ _LOCAL: Final = frozenset(
 def literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The address that a host is, if it is no name."""
     try:
-        return ipaddress.ip_address(host.strip("[]").partition("%")[0])
+        return ipaddress.ip_address(host.strip("[]").rstrip(".").partition("%")[0])
     except ValueError:
         return None
 

@@ -290,7 +290,7 @@ class Arguments:
             schema = {k: v for k, v in schema.items() if k not in ("examples", "default")}
         if place == "path" and type_ == "string":
             checked["minLength"] = max(1, checked.get("minLength", 0))
-            checked = {**checked, "not": {"enum": [".", ".."]}}
+            checked["not"] = {"enum": [".", ".."]}
         validator = Draft202012Validator(checked)
         if not is_required:
             for value in (*given, *schema.get("examples", ())):
@@ -298,7 +298,8 @@ class Arguments:
                 if found is not None and is_valid(validator, value):
                     return found
             return None
-        rich = {**checked, **{k: schema[k] for k in ("format", "pattern") if k in schema}}
+        rich: Schema = {k: schema[k] for k in ("format", "pattern") if k in schema}
+        rich |= checked
         if type_ in ("array", "object"):
             rich = {**schema, "type": type_}
             rich |= {k: rules[k] for k in ("minItems", "minProperties") if k in rules}
