@@ -28,6 +28,7 @@ from manifests.openapi.schemas import (
     Schema,
     Schemas,
     plain_value,
+    without,
     without_patterns,
     words_of,
 )
@@ -242,8 +243,7 @@ class Arguments:
         type_ = _type_of(schema, place)
         bare = without_patterns(schema)
         if type_ in ("array", "object"):
-            rules = {k: v for k, v in bare.items() if k not in ("description", "default")}
-            rules.pop("type", None) if rules.get("type") == type_ else None
+            rules = {k: v for k, v in bare.items() if k not in ("type", "description", "default")}
             enum = None
         else:
             enum = _enum(bare, type_)
@@ -257,6 +257,8 @@ class Arguments:
         form = None
         if type_ == "string" and bare.get("format") == "date" and not enum:
             form, rules = "date", {}
+        if len(canonical_json(rules)) > MAX_SCHEMA:
+            rules = without(rules, ("description", "examples", "default", "format"))
         if len(canonical_json(rules)) > MAX_SCHEMA:
             raise LeftOutError("its schema is too long")
         example = self._example(schema, rules, type_, enum, is_required, given, place)

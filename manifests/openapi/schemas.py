@@ -6,7 +6,7 @@ pattern can take forever to match) and enums of over `MAX_ENUM` values are cut.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -250,19 +250,29 @@ def _merged(schema: Schema) -> Schema:
 
 def without_patterns(schema: Schema) -> Schema:
     """The same schema, with its patterns as words in the descriptions."""
-    out: Schema = {}
+    out = _within(schema, without_patterns)
+    if "pattern" in out:
+        told = f"{out.get('description', '')} Matches {words_of(out.pop('pattern'), 100)}"
+        out["description"] = told.strip()
+    return out
+
+
+def without(schema: Schema, names: tuple[str, ...]) -> Schema:
+    """The same schema, without these keywords in it and in all its parts."""
+    out = _within(schema, lambda inner: without(inner, names))
+    return {name: value for name, value in out.items() if name not in names}
+
+
+def _within(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
+    """A copy of a schema, in which the schemas that it directly holds are changed."""
+    out = dict(schema)
     for name, value in schema.items():
         if name in _INNER or (name == "additionalProperties" and isinstance(value, dict)):
-            out[name] = without_patterns(value)
+            out[name] = change(value)
         elif name in _BRANCHES:
-            out[name] = [without_patterns(one) for one in value]
+            out[name] = [change(one) for one in value]
         elif name == "properties":
-            out[name] = {key: without_patterns(one) for key, one in value.items()}
-        elif name != "pattern":
-            out[name] = value
-    if "pattern" in schema:
-        told = f"{out.get('description', '')} Matches {words_of(schema['pattern'], 100)}"
-        out["description"] = told.strip()
+            out[name] = {key: change(one) for key, one in value.items()}
     return out
 
 

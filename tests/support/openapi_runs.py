@@ -6,16 +6,14 @@ from pathlib import Path
 from cache import CacheControl
 from gateway import CallContext, Gateway, GatewaySettings
 from manifests import HttpBinding
+from manifests.openapi.document import read_document
+from manifests.openapi.importing import imported
 from manifests.providers import ProviderSettings
 from tests.support.openapi_server import checking_server, load
 from tests.support.schema_values import drawn
 
-VARIABLES = {
-    "apiKey": ("OPENAPI_TEST_KEY", "planted-key-77"),
-    "keyId": ("OPENAPI_TEST_ID", "planted-id-88"),
-    "keySecret": ("OPENAPI_TEST_SECRET", "planted-secret-99"),
-    "basic": ("OPENAPI_TEST_BASIC", "someone:planted-word-11"),
-}
+VARIABLE = "OPENAPI_TEST_SECRET"
+"""The environment variable whose value stands for any secret."""
 
 
 @dataclass
@@ -26,14 +24,22 @@ class Tried:
     operations: set[str] = field(default_factory=set)
 
 
-async def tried(document: Path, folder: Path, examples: int, schemes: tuple[str, ...]) -> Tried:
+def schemes_of(document: Path) -> set[str]:
+    """The security schemes that tools of a document need, except those that fetch tokens."""
+    found = imported(read_document(document.read_bytes()), base_url="http://localhost")
+    bindings = (m.binding for m in found.manifests)
+    alternatives = (one for b in bindings if isinstance(b, HttpBinding) for one in b.security)
+    return {c.scheme for one in alternatives for c in one if c.kind != "oauth2"}
+
+
+async def tried(document: Path, folder: Path, examples: int) -> Tried:
     """Call every tool with its sample, and with so many drawn sets of arguments."""
     done = Tried()
     async with checking_server(load(document), "/base") as (url, checker):
         provider = ProviderSettings(
             openapi=str(document),
             base_url=url,
-            credentials={scheme: VARIABLES[scheme][0] for scheme in schemes},
+            credentials=dict.fromkeys(schemes_of(document), VARIABLE),
         )
         settings = GatewaySettings(
             catalog="none",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.openapi_runs import VARIABLES, tried
+from tests.support.openapi_runs import VARIABLE, tried
 
 pytestmark = pytest.mark.anyio
 
@@ -12,24 +12,17 @@ DOCUMENTS = Path(__file__).parents[2] / "manifests" / "openapi" / "documents"
 
 
 @pytest.mark.parametrize(
-    ("name", "tools", "schemes"),
-    [
-        ("market_data.yaml", 5, ("apiKey",)),
-        ("central_bank.yaml", 6, ()),
-        ("broker.json", 10, ("keyId", "keySecret", "basic")),
-        ("petstore.yaml", 5, ()),
-    ],
+    ("name", "tools"),
+    [("market_data.yaml", 5), ("central_bank.yaml", 6), ("broker.json", 10), ("petstore.yaml", 5)],
 )
 async def test_every_tool_sends_requests_that_its_document_allows(
     name: str,
     tools: int,
-    schemes: tuple[str, ...],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for variable, secret in VARIABLES.values():
-        monkeypatch.setenv(variable, secret)
-    done = await tried(DOCUMENTS / name, tmp_path, 25, schemes)
+    monkeypatch.setenv(VARIABLE, "someone:planted-secret-77")
+    done = await tried(DOCUMENTS / name, tmp_path, 25)
     assert done.wrong == []
     assert (done.tools, len(done.operations)) == (tools, tools)
     assert done.calls > 10 * tools

@@ -47,7 +47,7 @@ def test_it_is_imported_within_10_seconds(github: Path) -> None:
 async def test_every_tool_sends_requests_that_the_document_allows(
     github: Path, tmp_path: Path
 ) -> None:
-    done = await tried(github, tmp_path, 4, ())
+    done = await tried(github, tmp_path, 4)
     assert [one for one in done.wrong if not one.startswith(CONTRADICTORY)] == []
     assert len(done.wrong) <= len(CONTRADICTORY)
     assert len(done.operations) == 1223
