@@ -32,6 +32,10 @@ MAX_TOOLS: Final = 5_000
 MAX_REASONS: Final = 5_000
 IMPORT_S: Final = 60.0
 
+MAX_SIZE: Final = 32 * 2**20
+"""The most characters of the schemas of all tools of a document."""
+
+MAX_PATH: Final = 2_000
 MAX_NAME: Final = 64
 MAX_DESCRIPTION: Final = 1_000
 MAX_COLUMNS: Final = 100
@@ -104,6 +108,7 @@ class _Import:
         self._schemas = Schemas(document)
         self._security = SecuritySchemes(document, self._schemas)
         self._taken = set[str]()
+        self._size = 0
         info = document.get("info")
         info = info if isinstance(info, dict) else {}
         self._out = Imported(
@@ -178,12 +183,17 @@ class _Import:
     ) -> Manifest:
         if method.upper() not in get_args(Method):
             raise LeftOutError(f"{method.upper()} is no method of a tool")
+        if len(path) > MAX_PATH:
+            raise LeftOutError(f"its path has over {MAX_PATH} characters")
         security = self._security.of(operation)
         arguments = Arguments(self._schemas, self._security.sent(security))
         reads = method in ("get", "head")
         arguments.take_parameters(item.get("parameters"), operation.get("parameters"))
         if not reads:
             arguments.take_body(operation.get("requestBody"))
+        self._size += arguments.size
+        if self._size > MAX_SIZE:
+            raise LeftOutError("the schemas of all tools before it are too long")
         base_url = self._server(operation, item)
         accept, columns = self._answer(operation)
         binding = HttpBinding(
@@ -313,8 +323,10 @@ def _accepting(type_: str) -> str:
 
 def _name_of(operation: Mapping[str, Any], method: str, path: str, most: int) -> str:
     given = operation.get("operationId")
-    text = given if isinstance(given, str) and re.search(r"[A-Za-z0-9]", given) else ""
-    words = re.sub(r"[^A-Za-z0-9_-]+", "_", text or f"{method} {path}").strip("_")
+    text = given[:200] if isinstance(given, str) else ""
+    if not re.search(r"[A-Za-z0-9]", text):
+        text = f"{method} {path[:200]}"
+    words = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")
     return words[: max(most, 1)].rstrip("_") or method
 
 

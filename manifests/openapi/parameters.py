@@ -27,6 +27,7 @@ from manifests.openapi.schemas import (
     LeftOutError,
     Schema,
     Schemas,
+    is_short,
     plain_value,
     without,
     without_patterns,
@@ -34,6 +35,7 @@ from manifests.openapi.schemas import (
 )
 
 MAX_PARAMETERS: Final = 200
+MAX_NAME: Final = 256
 MAX_FIELDS: Final = 24
 """The most properties of a body that become a parameter each."""
 
@@ -83,6 +85,8 @@ class Arguments:
         self.notes: list[str] = []
         self.media_type = ""
         self.has_body = False
+        self.size = 0
+        """The characters of all schemas."""
         self._names = set[str]()
 
     def take_parameters(self, *lists: Any) -> None:
@@ -137,6 +141,8 @@ class Arguments:
             self.notes.append(f"its body is left out: {error}")
 
     def _take(self, place: str, name: str, said: dict[str, Any], is_required: bool) -> None:
+        if len(name) > MAX_NAME:
+            raise LeftOutError(f"its name has over {MAX_NAME} characters")
         if place in ("header", "cookie") and not TOKEN.fullmatch(name):
             raise LeftOutError("its name is no name of a header or cookie")
         if place == "header" and name.lower() in _FORBIDDEN:
@@ -261,6 +267,7 @@ class Arguments:
             rules = without(rules, ("description", "examples", "default", "format"))
         if len(canonical_json(rules)) > MAX_SCHEMA:
             raise LeftOutError("its schema is too long")
+        self.size += len(canonical_json([rules, enum]))
         example = self._example(schema, rules, type_, enum, is_required, given, place)
         said = _described(words or bare.get("description", ""), bare, schema, type_, form)
         return Parameter(
@@ -287,6 +294,7 @@ class Arguments:
         checked: Schema = {"type": type_, **rules}
         if enum:
             checked["enum"] = [*enum]
+        given = [one for one in given if is_short(one)]
         if schema.get("format") == "date" and type_ == "string":
             given = [one for one in given if _is_date(one)]
             schema = {k: v for k, v in schema.items() if k not in ("examples", "default")}
@@ -297,7 +305,7 @@ class Arguments:
         if not is_required:
             for value in (*given, *schema.get("examples", ())):
                 found = _canonical(value, type_)
-                if found is not None and is_valid(validator, value):
+                if found is not None and is_short(value) and is_valid(validator, value):
                     return found
             return None
         rich: Schema = {k: schema[k] for k in ("format", "pattern") if k in schema}
@@ -307,7 +315,7 @@ class Arguments:
             rich |= {k: rules[k] for k in ("minItems", "minProperties") if k in rules}
         made = sample_of(rich, (*given, *told(schema)))
         found = _canonical(made, type_)
-        if found is None:
+        if found is None or not is_short(made):
             raise LeftOutError("no example of it can be made")
         return found
 

@@ -10,15 +10,22 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
+import orjson
+
 from manifests.formats import short
 
 MAX_NODES: Final = 3_000
 MAX_ENUM: Final = 1_000
+MAX_LENGTH: Final = 2**15
+"""The most characters of the texts of an enum."""
+
 MAX_REFS: Final = 32
 DEPTHS: Final = (24, 12, 8, 6, 4)
 """How deep schemas are written out: less deep if they are too long then."""
 
 MAX_WORDS: Final = 300
+MAX_EXAMPLE: Final = 2_000
+"""The most bytes of an example, as JSON."""
 
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _COUNTS = (
@@ -193,18 +200,20 @@ class Schemas:
             out["pattern"] = schema["pattern"]
         enum = schema.get("enum")
         if isinstance(enum, list) and enum:
-            if len(enum) > MAX_ENUM:
+            length = sum(len(one) for one in enum if isinstance(one, str))
+            if len(enum) > MAX_ENUM or length > MAX_LENGTH:
                 words.append(f"One of {len(enum)} values.")
             else:
                 out["enum"] = [plain_value(one) for one in enum]
-        for name in ("const", "default"):
-            if name in schema and (name != "const" or not self._is_30):
-                out[name] = plain_value(schema[name])
-        examples = schema.get("examples")
-        if isinstance(examples, list) and not self._is_30 and examples:
-            out["examples"] = [plain_value(one) for one in examples[:3]]
-        elif "example" in schema:
-            out["examples"] = [plain_value(schema["example"])]
+        if "const" in schema and not self._is_30:
+            out["const"] = plain_value(schema["const"])
+        if "default" in schema and is_short(schema["default"]):
+            out["default"] = plain_value(schema["default"])
+        listed = schema.get("examples")
+        examples = listed if isinstance(listed, list) and not self._is_30 else []
+        examples = examples or ([schema["example"]] if "example" in schema else [])
+        if examples := [plain_value(one) for one in examples[:3] if is_short(one)]:
+            out["examples"] = examples
         needs = schema.get("dependentRequired")
         if isinstance(needs, dict):
             out["dependentRequired"] = {
@@ -283,6 +292,14 @@ def words_of(text: object, most: int) -> str:
     start = "".join(c if c.isprintable() else " " for c in text[: 4 * most])
     line = " ".join(start.split())
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
+def is_short(value: Any) -> bool:
+    """Whether a value may be an example."""
+    try:
+        return len(orjson.dumps(value)) <= MAX_EXAMPLE
+    except (orjson.JSONEncodeError, RecursionError):
+        return False
 
 
 def plain_value(value: Any, depth: int = 0) -> Any:

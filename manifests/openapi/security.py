@@ -10,6 +10,8 @@ from manifests.openapi.schemas import LeftOutError, Schemas
 Alternatives = tuple[tuple[Credential, ...], ...]
 
 MAX_ALTERNATIVES: Final = 20
+MAX_SCOPES: Final = 50
+MAX_NAME: Final = 256
 
 
 class SecuritySchemes:
@@ -43,13 +45,18 @@ class SecuritySchemes:
         return () if found == [()] else tuple(found)
 
     def _credential(self, name: str, scopes: Any) -> Credential:
+        if len(name) > MAX_NAME:
+            raise LeftOutError("the name of its security scheme is too long")
         if name not in self._said:
             raise LeftOutError(f"it needs the security scheme {short(name)}, which is not there")
         scheme = self._schemas.follow(self._said[name])
         match scheme.get("type"), str(scheme.get("scheme", "")).lower(), scheme.get("in"):
             case "apiKey", _, ("header" | "query" | "cookie") as place:
-                sent = scheme.get("name")
-                if not isinstance(sent, str) or (place != "query" and not TOKEN.fullmatch(sent)):
+                said = scheme.get("name")
+                sent = said if isinstance(said, str) else ""
+                if not 0 < len(sent) <= MAX_NAME or (
+                    place != "query" and not TOKEN.fullmatch(sent)
+                ):
                     raise LeftOutError(f"its security scheme {short(name)} names no {place}")
                 return Credential(scheme=name, kind=place, name=sent)
             case "http", "bearer", _:
@@ -70,7 +77,8 @@ class SecuritySchemes:
         url = flow.get("tokenUrl") if isinstance(flow, dict) else None
         if not isinstance(url, str):
             return Credential(scheme=name, kind="bearer")
-        asked = tuple(s for s in scopes if isinstance(s, str)) if isinstance(scopes, list) else ()
+        listed = scopes[:MAX_SCOPES] if isinstance(scopes, list) else []
+        asked = tuple(s for s in listed if isinstance(s, str) and len(s) <= MAX_NAME)
         return Credential(scheme=name, kind="oauth2", token_url=url, scopes=asked)
 
     @staticmethod

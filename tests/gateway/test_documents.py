@@ -264,3 +264,17 @@ async def test_imported_manifests_are_served_with_the_credentials_of_a_provider(
             result = await gateway.call("desk_rates", {"codes": ["USD"]})
             assert result.ok, result.message
     assert asked == [f"/v1/rates?codes=USD&apikey={SECRET}"]
+
+
+async def test_a_document_is_real_where_the_packaged_upstreams_are_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DESK_KEY", SECRET)
+    async with desk(tmp_path, document("/")) as (url, _):
+        provider = {"openapi": f"{url}/openapi.json", "credentials": {"key": "DESK_KEY"}}
+        settings = settings_of(tmp_path, provider, upstream="simulated")
+        async with Gateway.open(settings) as gateway:
+            result = await gateway.call("rates", {"codes": ["USD"]})
+            assert (result.value, result.upstream) == ([{"code": "USD"}], "live")
+            hosts = gateway.answers.hosts.state()
+            assert [*hosts] == [url.removeprefix("http://")]
