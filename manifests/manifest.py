@@ -241,7 +241,7 @@ class HttpBinding(_Model):
             raise ValueError(f"path {self.path!r} and its parts disagree")
         if not self.path.startswith("/") or not self.path.isprintable():
             raise ValueError(f"path {self.path!r} does not begin with a slash, or is not printable")
-        if re.search(r"[?#\s\\]|/\.{1,2}(/|$)", self.path):
+        if re.search(r"[?#\s\\]|/\.{1,2}(/|$)|[{}]", _IN_BRACES.sub("x", self.path)):
             raise ValueError(f"path {self.path!r} has more than plain segments")
         if len({part.argument for part in self.parts}) != len(self.parts):
             raise ValueError("an argument has two places")

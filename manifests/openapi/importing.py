@@ -188,9 +188,11 @@ class _Import:
         security = self._security.of(operation)
         arguments = Arguments(self._schemas, self._security.sent(security))
         reads = method in ("get", "head")
-        arguments.take_parameters(item.get("parameters"), operation.get("parameters"))
+        arguments.take_parameters(path, item.get("parameters"), operation.get("parameters"))
         if not reads:
             arguments.take_body(operation.get("requestBody"))
+        elif "requestBody" in operation:
+            arguments.notes.append(f"its body is left out: {method.upper()} has none")
         self._size += arguments.size
         if self._size > MAX_SIZE:
             raise LeftOutError("the schemas of all tools before it are too long")

@@ -89,8 +89,10 @@ class Arguments:
         """The characters of all schemas."""
         self._names = set[str]()
 
-    def take_parameters(self, *lists: Any) -> None:
-        """Take the parameters of a path and of an operation, whose own count."""
+    def take_parameters(self, path: str, *lists: Any) -> None:
+        """Take the parameters of a path and of an operation, whose own count. One that the path
+        names and nobody describes is a string.
+        """
         said: dict[tuple[str, str], dict[str, Any]] = {}
         for one in lists:
             for given in one if isinstance(one, list) else ():
@@ -99,10 +101,18 @@ class Arguments:
                 if place not in _PLACES or not isinstance(name, str) or not name:
                     raise LeftOutError("one of its parameters has no name or no place")
                 said[place, name] = parameter
+        in_path = dict.fromkeys(re.findall(r"\{([^{}]+)\}", path))
+        for name in in_path:
+            if ("path", name) not in said:
+                said["path", name] = {"schema": {"type": "string"}}
+                self.notes.append(f"parameter {name} is not described, and taken as a string")
         if len(said) > MAX_PARAMETERS:
             raise LeftOutError(f"it has over {MAX_PARAMETERS} parameters")
         for (place, name), parameter in said.items():
             if (place, name.lower()) in self._sent:
+                continue
+            if place == "path" and name not in in_path:
+                self.notes.append(f"parameter {name} is left out: the path does not name it")
                 continue
             if place == "header" and name.lower() in _IGNORED:
                 continue
@@ -147,8 +157,6 @@ class Arguments:
             raise LeftOutError("its name is no name of a header or cookie")
         if place == "header" and name.lower() in _FORBIDDEN:
             raise LeftOutError("this header is set by HTTP itself")
-        if place == "path" and re.search(r"[{}]", name):
-            raise LeftOutError("its name holds braces")
         style: Style
         content = said.get("content")
         if isinstance(content, dict) and content:

@@ -178,6 +178,25 @@ paths:
     ]
 
 
+def test_small_errors_of_a_document_are_noted() -> None:
+    found = imported_text(
+        """
+paths:
+  /a/{b}:
+    get:
+      parameters: [{name: c, in: path, required: true, schema: {type: string}}]
+      requestBody: {content: {application/json: {}}}
+"""
+    )
+    (manifest,) = found.manifests
+    assert [(p.name, p.type, p.required) for p in manifest.parameters] == [("b", "string", True)]
+    assert [note.reason for note in found.notes] == [
+        "parameter b is not described, and taken as a string",
+        "parameter c is left out: the path does not name it",
+        "its body is left out: GET has none",
+    ]
+
+
 def test_what_is_asked_for_is_chosen_by_name_path_or_tag() -> None:
     by_tag = imported_file("market_data.yaml", tags=["prices"])
     assert (by_tag.chosen, [m.name for m in by_tag.manifests]) == (
