@@ -37,7 +37,7 @@ from manifests.openapi.schemas import (
 MAX_PARAMETERS: Final = 200
 MAX_NAME: Final = 256
 MAX_FIELDS: Final = 24
-"""The most properties of a body that become a parameter each."""
+"""The most properties of a body in JSON that become a parameter each; those of a form all do."""
 
 MAX_SCHEMA: Final = 2**15
 """The most characters of the JSON Schema of one parameter."""
@@ -68,7 +68,7 @@ _CONSTRAINTS: Final = (
     *("minLength", "maxLength", "anyOf", "oneOf", "allOf", "not", "if", "then", "else"),
 )
 _JSON = re.compile(r"application/([\w.+-]+\+)?json|text/json|\*/\*|application/\*", re.IGNORECASE)
-_FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+_FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 _INT32: Final = 2**31
 
 
@@ -137,9 +137,11 @@ class Arguments:
             schema = self._schemas.inlined(media.get("schema", {}))
             given = _examples(media)
             if _is_flat(schema, media_type):
-                self._take_fields(schema, is_required, media, given)
-            elif media_type in (_FORM, _MULTIPART):
-                self._take_form(schema, is_required, given)
+                self._take_fields(schema, is_required, media, given, media_type)
+            elif media_type in _FORMS:
+                if _type_of(schema, "body") != "object" or media.get("encoding"):
+                    raise LeftOutError("its form is no plain object")
+                self._add_body(schema, is_required, given, "", media_type)
             else:
                 description = words_of(said.get("description"), MAX_WORDS)
                 self._add_body(schema, is_required, given, description, media_type)
@@ -195,12 +197,19 @@ class Arguments:
         )
 
     def _take_fields(
-        self, schema: Schema, is_required: bool, media: dict[str, Any], given: list[Any]
+        self,
+        schema: Schema,
+        is_required: bool,
+        media: dict[str, Any],
+        given: list[Any],
+        media_type: str,
     ) -> None:
-        """One parameter for each property of a body."""
-        needed = schema.get("required", []) if is_required else []
-        if not is_required and schema.get("required"):
-            self._add_body(schema, False, given, "", "application/json")
+        """One parameter for each property of a body. A body in JSON that may be left out as a whole,
+        but not in part, stays one parameter; such a form is required here.
+        """
+        needed = schema.get("required", [])
+        if not is_required and needed and media_type not in _FORMS:
+            self._add_body(schema, False, given, "", media_type)
             return
         encoding = media.get("encoding")
         for name, inner in schema.get("properties", {}).items():
@@ -222,11 +231,6 @@ class Arguments:
                 )
             )
 
-    def _take_form(self, schema: Schema, is_required: bool, given: list[Any]) -> None:
-        if _type_of(schema, "body") != "object":
-            raise LeftOutError("its form is no object")
-        self._add_body(schema, is_required, given, "", _FORM)
-
     def _add_body(
         self, schema: Schema, is_required: bool, given: list[Any], words: str, media_type: str
     ) -> None:
@@ -240,7 +244,7 @@ class Arguments:
             name, schema, is_required, given, words or "Body of the request.", "body"
         )
         self.parameters.append(parameter)
-        style: Style = "simple" if is_text or media_type == _FORM else "json"
+        style: Style = "simple" if is_text or media_type in _FORMS else "json"
         self.parts.append(Part(argument=name, place="body", style=style, explode=True))
 
     def _parameter(
@@ -341,7 +345,7 @@ def _media(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The media type in which a body is sent. Raises `LeftOutError`."""
     plain = {t.partition(";")[0].strip().lower(): t for t in content if isinstance(t, str)}
     json = [t for t in plain if _JSON.fullmatch(t)]
-    for type_ in (*sorted(json, key=lambda t: t != "application/json"), _FORM, _MULTIPART):
+    for type_ in (*sorted(json, key=lambda t: t != "application/json"), *_FORMS):
         if type_ in plain and isinstance(content[plain[type_]], dict):
             return "application/json" if "*" in type_ else type_, content[plain[type_]]
     if "text/plain" in plain and isinstance(content[plain["text/plain"]], dict):
@@ -357,9 +361,11 @@ def _is_flat(schema: Schema, media_type: str) -> bool:
         return False
     if isinstance(schema.get("additionalProperties"), dict) and schema["additionalProperties"]:
         return False
-    if set(schema.get("required", ())) - properties.keys() or len(properties) > MAX_FIELDS:
+    if set(schema.get("required", ())) - properties.keys():
         return False
-    return _JSON.fullmatch(media_type) is not None or media_type in (_FORM, _MULTIPART)
+    if media_type in _FORMS:  # each property has a style of its own
+        return len(properties) <= MAX_PARAMETERS
+    return len(properties) <= MAX_FIELDS and _JSON.fullmatch(media_type) is not None
 
 
 def _field_style(encoding: Any, name: str) -> tuple[Style, bool]:

@@ -178,6 +178,22 @@ paths:
     ]
 
 
+def test_each_property_of_a_form_has_its_style() -> None:
+    properties = {f"p{n}": {"type": "string"} for n in range(40)}
+    properties |= {"expand": {"type": "array", "items": {"type": "string"}}}
+    form = {
+        "schema": {"type": "object", "required": ["p0"], "properties": properties},
+        "encoding": {"expand": {"style": "deepObject", "explode": True}},
+    }
+    content = {"application/x-www-form-urlencoded": form}
+    paths = {"/x": {"post": {"requestBody": {"content": content}}}}
+    (manifest,) = imported_text(yaml.safe_dump({"paths": paths})).manifests
+    assert len(manifest.parameters) == 41
+    assert [p.name for p in manifest.parameters if p.required] == ["p0"]
+    assert isinstance(manifest.binding, HttpBinding)
+    assert {p.style for p in manifest.binding.parts if p.name == "expand"} == {"deepObject"}
+
+
 def test_small_errors_of_a_document_are_noted() -> None:
     found = imported_text(
         """
