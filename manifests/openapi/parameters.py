@@ -204,8 +204,8 @@ class Arguments:
         given: list[Any],
         media_type: str,
     ) -> None:
-        """One parameter for each property of a body. A body in JSON that may be left out as a whole,
-        but not in part, stays one parameter; such a form is required here.
+        """One parameter for each property of a body. A body in JSON that may be left out, but not
+        in part, stays one parameter; such a form is required here.
         """
         needed = schema.get("required", [])
         if not is_required and needed and media_type not in _FORMS:

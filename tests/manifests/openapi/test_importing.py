@@ -179,7 +179,7 @@ paths:
 
 
 def test_each_property_of_a_form_has_its_style() -> None:
-    properties = {f"p{n}": {"type": "string"} for n in range(40)}
+    properties: dict[str, Any] = {f"p{n}": {"type": "string"} for n in range(40)}
     properties |= {"expand": {"type": "array", "items": {"type": "string"}}}
     form = {
         "schema": {"type": "object", "required": ["p0"], "properties": properties},
