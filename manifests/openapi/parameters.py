@@ -214,6 +214,8 @@ class Arguments:
         encoding = media.get("encoding")
         for name, inner in schema.get("properties", {}).items():
             try:
+                if inner.get("format") == "binary":
+                    raise LeftOutError("it is a file")
                 examples = [one[name] for one in given if isinstance(one, dict) and name in one]
                 parameter = self._parameter(
                     self._unique(name, "body"), inner, name in needed, examples, "", "body"

@@ -194,6 +194,16 @@ def test_each_property_of_a_form_has_its_style() -> None:
     assert {p.style for p in manifest.binding.parts if p.name == "expand"} == {"deepObject"}
 
 
+def test_a_file_in_a_form_is_left_out() -> None:
+    file = {"type": "string", "format": "binary"}
+    fields = {"type": "object", "properties": {"file": file, "title": {"type": "string"}}}
+    content = {"multipart/form-data": {"schema": fields}}
+    paths = {"/x": {"post": {"requestBody": {"required": True, "content": content}}}}
+    found = imported_text(yaml.safe_dump({"paths": paths}))
+    assert [p.name for p in found.manifests[0].parameters] == ["title"]
+    assert found.notes[0].reason == "property file of its body is left out: it is a file"
+
+
 def test_small_errors_of_a_document_are_noted() -> None:
     found = imported_text(
         """
