@@ -2,18 +2,26 @@
 
 An upstream may send any number of informational responses (1xx) before its answer. An endless
 sequence would block the event loop, so the connection is closed after `MOST_HEADS` heads.
+
+A guarded connector connects to no address of a private network on behalf of a public name: its
+owner may give it any address. The addresses that are checked are those that are connected to.
 """
 
 import asyncio
+import socket
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.http_exceptions import BadHttpMessage
+from aiohttp.resolver import DefaultResolver
 from aiohttp.tracing import Trace
+
+from manifests.common.addresses import is_public_address, is_public_name
 
 IS_KEPT: ContextVar[bool] = ContextVar("is_kept")
 """Whether the last request in this context was sent on a connection that had carried another.
@@ -26,11 +34,34 @@ _STEP = 2**14
 """Bytes parsed between two checks of the count: 2 ms if they hold only heads."""
 
 
+class PrivateAddressError(OSError):
+    """A public name has an address that is not public."""
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolves names, and refuses a public one that has an address of a private network."""
+
+    def __init__(self) -> None:
+        self._inner = DefaultResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await self._inner.resolve(host, port, family)
+        if is_public_name(host) and not all(is_public_address(one["host"]) for one in found):
+            raise PrivateAddressError(f"{host} has an address that is not public")
+        return found
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
 class Connector(aiohttp.TCPConnector):
     """A connector without a limit on connections; the gateway limits requests per host."""
 
-    def __init__(self, *, force_close: bool = False) -> None:
-        super().__init__(limit=0, force_close=force_close)
+    def __init__(self, *, force_close: bool = False, guarded: bool = False) -> None:
+        resolver = GuardedResolver() if guarded else None
+        super().__init__(limit=0, force_close=force_close, resolver=resolver)
         protocol: type[ResponseHandler] = _Protocol
         self._factory = partial(protocol, loop=self._loop)
 

@@ -1,4 +1,4 @@
-"""Sends one HTTP GET to an upstream; every failure becomes an `UpstreamFault`.
+"""Sends one HTTP request to an upstream; every failure becomes an `UpstreamFault`.
 
 A persistent connection may end just when a request is sent on it (RFC 9112, section 9.5). The fault
 is then `dropped`, and for a while each request to that upstream gets a new connection.
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import aiohttp
 from yarl import URL
 
-from adapters.connector import IS_KEPT, Connector
+from adapters.connector import IS_KEPT, Connector, PrivateAddressError
 from adapters.fault import Kind, UpstreamFault
 from adapters.normalise import MAX_BYTES
 
@@ -39,6 +39,10 @@ _ENDED = (
     aiohttp.ClientConnectionResetError,
 )
 _BROKE_OFF = "the upstream broke off in the middle of its answer"
+_PRIVATE = (
+    "the upstream's public name has an address of a private network, which is not called unless "
+    "its provider says allow_private"
+)
 _NONE = "the upstream closed the connection before it answered"
 
 
@@ -58,7 +62,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Connections to upstreams, as `get` needs them. Made by `open_session`."""
+    """Connections to upstreams, as `send` needs them. Made by `open_session`."""
 
     _kept: aiohttp.ClientSession
     _single: aiohttp.ClientSession
@@ -76,20 +80,26 @@ class Session:
 
 
 @asynccontextmanager
-async def open_session() -> AsyncIterator[Session]:
-    """Open a session; leaving the context closes its connections."""
-    async with _connections(force_close=False) as kept, _connections(force_close=True) as single:
+async def open_session(*, guarded: bool = False) -> AsyncIterator[Session]:
+    """Open a session; leaving the context closes its connections. A `guarded` one connects to no
+    private address on behalf of a public name.
+    """
+    async with (
+        _connections(force_close=False, guarded=guarded) as kept,
+        _connections(force_close=True, guarded=guarded) as single,
+    ):
         yield Session(kept, single)
 
 
-def _connections(*, force_close: bool) -> aiohttp.ClientSession:
+def _connections(*, force_close: bool, guarded: bool) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=Connector(force_close=force_close),  # the gateway has the limits
+        connector=Connector(force_close=force_close, guarded=guarded),  # the gateway has limits
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,  # aiohttp would decompress without a bound and without yielding
         trust_env=False,
         middlewares=(_once,),
         headers=_ACCEPTED,
+        skip_auto_headers=("Content-Type",),  # aiohttp would send one without a body
         timeout=_TIMEOUT,
     )
 
@@ -107,10 +117,12 @@ async def _once(
     try:
         return await send(request)
     except _ENDED as error:
+        if isinstance(getattr(error, "os_error", None), PrivateAddressError):
+            raise UpstreamFault("invalid", _PRIVATE) from None
         raise _NoAnswer(_trouble(error, _NONE)) from None
 
 
-async def get(
+async def send(
     session: Session,
     url: URL,
     headers: Mapping[str, str],
@@ -118,8 +130,12 @@ async def get(
     learn: Callable[[int, Mapping[str, str]], None] = lambda _status, _headers: None,
     *,
     fresh: bool = False,
+    method: str = "GET",
+    body: bytes | None = None,
+    most: int = MAX_BYTES,
 ) -> Reply:
-    """Send a GET and return the reply. `learn` gets status and headers as soon as they arrive.
+    """Send a request and return the reply, whose body has at most `most` bytes. `learn` gets status
+    and headers as soon as they arrive.
 
     A `fresh` request has a connection of its own. Raises `UpstreamFault` (`timeout`, `unreachable`,
     `dropped`, `too_large`, `invalid`).
@@ -128,12 +144,14 @@ async def get(
     try:
         async with (
             asyncio.timeout(timeout_s),
-            connections.get(url, headers=headers, allow_redirects=False) as response,
+            connections.request(
+                method, url, headers=headers, data=body, allow_redirects=False
+            ) as response,
         ):
             learn(response.status, response.headers)
             is_ok = 200 <= response.status < 300
-            body = await (read_body(response, MAX_BYTES) if is_ok else _words(response))
-            return Reply(response.status, response.headers, response.charset, body)
+            content = await (read_body(response, most) if is_ok else _words(response))
+            return Reply(response.status, response.headers, response.charset, content)
     except _NoAnswer as trouble:
         if IS_KEPT.get():
             session.dropped(url)

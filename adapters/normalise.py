@@ -143,6 +143,18 @@ def read_json(
         raise UpstreamFault("invalid", f"the upstream sent no JSON ({error}): {start!r}") from None
 
 
+def read_text(body: bytes | bytearray, charset: str | None = None) -> str:
+    """Read the text of a body in UTF-8 or, if it isn't, in the `charset` of its header. Raises
+    `UpstreamFault` (`empty`, `invalid`).
+    """
+    if not body:
+        raise UpstreamFault("empty", "the upstream sent an empty body", retryable=True)
+    text = _decoded(body, charset)
+    if text is None:
+        raise UpstreamFault("invalid", "the upstream sent text that is not UTF-8")
+    return text.removeprefix("\ufeff")
+
+
 def _integer(digits: str) -> int | str:
     short = int(digits) if len(digits) <= _LONGEST_INTEGER else None
     return short if short is not None and _has_64_bits(short) else digits

@@ -9,10 +9,11 @@ from adapters.own.provider import OWN
 from adapters.provider import Provider
 from adapters.python.provider import PYTHON
 from adapters.rapidapi.provider import RAPIDAPI
+from adapters.rest.provider import HTTP
 from manifests import Catalog, Source
 
 PROVIDERS: Mapping[Source, Provider] = {
-    p.source: p for p in (RAPIDAPI, AKSHARE, MARKET, OWN, PYTHON, MCP)
+    p.source: p for p in (RAPIDAPI, AKSHARE, MARKET, OWN, PYTHON, HTTP, MCP)
 }
 
 

@@ -143,7 +143,11 @@ async def _manifests(
         if (others := len(listed.left_out) - TOLD) > 0:
             log.warning("%d more tools of provider %s are left out", others, name)
         return listed.manifests
-    raise SettingsError(f"{name}: {provider.kind} is not there yet")
+    if provider.openapi is not None:
+        from gateway.documents import manifests_of as manifests_of_document
+
+        return await manifests_of_document(name, provider)
+    raise AssertionError(name)
 
 
 def _functions(name: str, provider: ProviderSettings) -> list[FunctionTool]:

@@ -4,6 +4,7 @@ from manifests.manifest import AkShareBinding as AkShareBinding
 from manifests.manifest import Column as Column
 from manifests.manifest import Domain as Domain
 from manifests.manifest import FreshnessOverride as FreshnessOverride
+from manifests.manifest import HttpBinding as HttpBinding
 from manifests.manifest import Intent as Intent
 from manifests.manifest import Manifest as Manifest
 from manifests.manifest import MarketBinding as MarketBinding

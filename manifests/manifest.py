@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -187,6 +188,106 @@ class McpBinding(_Model):
         return (self.server,)
 
 
+Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+Style = Literal[
+    "simple", "label", "matrix", "form", "spaceDelimited", "pipeDelimited", "deepObject", "json"
+]
+
+
+class Part(_Model):
+    """Where an argument stands in an HTTP request, and how it is written there.
+
+    `name` is the upstream's; `body` is the whole body and `field` a property of it. The styles are
+    those of OpenAPI, and `json` the JSON text of the value. With `reserved`, characters that are
+    reserved in URLs stay as they are.
+    """
+
+    argument: str
+    place: Literal["path", "query", "header", "cookie", "field", "body"]
+    name: str = ""
+    style: Style = "simple"
+    explode: bool = False
+    reserved: bool = False
+
+
+class Credential(_Model):
+    """A security scheme that a request satisfies: its name, and where the secret is sent. `oauth2`
+    is the flow of client credentials, whose token `token_url` issues.
+    """
+
+    scheme: str
+    kind: Literal["header", "query", "cookie", "bearer", "basic", "oauth2"]
+    name: str = ""
+    token_url: str = ""
+    scopes: tuple[str, ...] = ()
+
+
+class HttpBinding(_Model):
+    """How arguments become a request to any HTTP API.
+
+    `path` holds the upstream's names of path parameters in braces. A request satisfies all
+    credentials of one alternative in `security`. `accept` are the media types that it asks for.
+    With `has_body` a body is sent even if no argument stands in it.
+    """
+
+    source: Literal["http"] = "http"
+    base_url: str
+    method: Method = "GET"
+    path: str
+    parts: tuple[Part, ...] = ()
+    media_type: str = ""
+    has_body: bool = False
+    security: tuple[tuple[Credential, ...], ...] = ()
+    accept: str = "application/json"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return (urlsplit(self.base_url).netloc,)
+
+    @property
+    def in_path(self) -> list[str]:
+        """The arguments that stand in the path."""
+        return [part.argument for part in self.parts if part.place == "path"]
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> "HttpBinding":
+        check_base_url(self.base_url)
+        in_path = [part.name for part in self.parts if part.place == "path"]
+        if sorted(in_path) != sorted(_IN_BRACES.findall(self.path)):
+            raise ValueError(f"path {self.path!r} and its parts disagree")
+        if not self.path.startswith("/") or not self.path.isprintable():
+            raise ValueError(f"path {self.path!r} does not begin with a slash, or is not printable")
+        if re.search(r"[?#\s\\]|/\.{1,2}(/|$)|[{}]", _IN_BRACES.sub("x", self.path)):
+            raise ValueError(f"path {self.path!r} has more than plain segments")
+        if len({part.argument for part in self.parts}) != len(self.parts):
+            raise ValueError("an argument has two places")
+        in_body = [part.place for part in self.parts if part.place in ("field", "body")]
+        if (in_body and not self.media_type) or ("body" in in_body and len(in_body) > 1):
+            raise ValueError("the body is one argument or fields of one media type")
+        names = [p.name for p in self.parts if p.place in ("header", "cookie")]
+        names += [c.name for one in self.security for c in one if c.kind in ("header", "cookie")]
+        if not all(map(TOKEN.fullmatch, names)):
+            raise ValueError("the name of a header or cookie is no token")
+        return self
+
+
+TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+"""The name of a header or cookie (RFC 9110, section 5.6.2)."""
+
+_IN_BRACES = re.compile(r"\{([^{}]+)\}")
+
+
+def check_base_url(url: str) -> None:
+    """Raises `ValueError` unless requests may be sent below this URL."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
+        raise ValueError(f"{url[:200]!r} is not of the form https://HOST/PATH")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("a credential stands in the address of a server")
+    if parts.query or parts.fragment or parts.port == 0 or re.search(r"[{}\s]", url):
+        raise ValueError(f"{url[:200]!r} has more than a host and a path")
+
+
 class FreshnessOverride(_Model):
     """Freshness of a tool whose answers age differently from its class (`cache/freshness.py`).
 
@@ -344,7 +445,13 @@ class Manifest(_Model):
     columns: tuple[Column, ...] = ()
     observed: Observed | None = None
     binding: Annotated[
-        RapidApiBinding | AkShareBinding | MarketBinding | OwnBinding | PythonBinding | McpBinding,
+        RapidApiBinding
+        | AkShareBinding
+        | MarketBinding
+        | OwnBinding
+        | PythonBinding
+        | HttpBinding
+        | McpBinding,
         Field(discriminator="source"),
     ]
     freshness: FreshnessOverride | None = None
@@ -436,6 +543,11 @@ class Manifest(_Model):
             sent |= set(self.binding.headers)
             if sent != set(names):
                 odd = ", ".join(sorted(sent ^ set(names)))
+                raise ValueError(f"{self.name}: binding and parameters disagree on {odd}")
+        if isinstance(self.binding, HttpBinding):
+            places = {part.argument for part in self.binding.parts}
+            if places != set(names):
+                odd = ", ".join(sorted(places ^ set(names)))
                 raise ValueError(f"{self.name}: binding and parameters disagree on {odd}")
         return self
 

@@ -12,7 +12,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from manifests.manifest import Domain, FreshnessOverride, Intent, Manifest, PlanLimits, Timeliness
+from manifests.manifest import (
+    Domain,
+    FreshnessOverride,
+    HttpBinding,
+    Intent,
+    Manifest,
+    PlanLimits,
+    Timeliness,
+    check_base_url,
+)
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What a tool may be named (the rule of the model providers)."""
@@ -83,6 +92,8 @@ class ProviderSettings(BaseModel):
         ):
             if getattr(self, field) and given[0] not in needed:
                 raise ValueError(f"{field} has no effect with {given[0]}")
+        if self.base_url is not None:
+            check_base_url(self.base_url)
         return self
 
     @property
@@ -115,5 +126,8 @@ class ProviderSettings(BaseModel):
         }
         update = {field: value for field, value in said.items() if value is not None}
         for manifest in manifests:
-            renamed = {**update, "name": f"{self.prefix}{manifest.name}"}
+            renamed: dict[str, object] = {**update, "name": f"{self.prefix}{manifest.name}"}
+            if self.base_url is not None and isinstance(manifest.binding, HttpBinding):
+                base_url = self.base_url.rstrip("/")
+                renamed["binding"] = manifest.binding.model_copy(update={"base_url": base_url})
             yield Manifest.model_validate(dict(manifest) | renamed)

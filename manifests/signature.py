@@ -17,6 +17,7 @@ import orjson
 from manifests.formats import DATE_FORMATS, FORMATS, short
 from manifests.manifest import (
     PLACEHOLDER,
+    HttpBinding,
     Manifest,
     Parameter,
     ParameterType,
@@ -80,6 +81,9 @@ class Signature:
         if isinstance(binding, RapidApiBinding):
             in_path = PLACEHOLDER.findall(binding.path)
             self._sent_names = {sent: name for name, sent in binding.query.items()}
+        elif isinstance(binding, HttpBinding):
+            in_path = binding.in_path
+            self._sent_names = {part.name: part.argument for part in binding.parts if part.name}
         self._slots = tuple(
             _slot(p, p.name in in_path)
             for p in manifest.parameters

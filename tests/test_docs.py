@@ -31,8 +31,9 @@ def blocks(language: str) -> list[str]:
 
 
 def files_shown() -> dict[str, str]:
-    """Python files by name: the blocks whose first line is a comment with that name."""
-    named = ((re.match(r"# (\w+\.py)\n", block), block) for block in blocks("python"))
+    """Files by name: the blocks whose first line is a comment with that name."""
+    shown = (*blocks("python"), *blocks("yaml"))
+    named = ((re.match(r"# (\w+\.(?:py|yaml))\n", block), block) for block in shown)
     return {match[1]: block for match, block in named if match}
 
 

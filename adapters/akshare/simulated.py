@@ -15,7 +15,7 @@ from yarl import URL
 from adapters.adapter import Adapter
 from adapters.akshare.adapter import AkShareAdapter
 from adapters.fault import fault_of_status
-from adapters.http import Reply, Session, get, open_session
+from adapters.http import Reply, Session, open_session, send
 from adapters.normalise import Answer, from_json, from_value
 from adapters.reader import Reader
 from adapters.simulator import FUNCTIONS, Lies
@@ -70,7 +70,7 @@ class SimulatedAkShare(Adapter):
             return await to_thread.run_sync(_told, answer, self._lies, manifest.upstream, *asked)
         url = URL(f"{self._base_url}/tables/{manifest.name}")
         query = {name: str(value) for name, value in arguments.items()}
-        reply = await get(self._session, url.with_query(query), {}, timeout_s)
+        reply = await send(self._session, url.with_query(query), {}, timeout_s)
         answer = await self._reader.read(manifest.upstream, reply, _answer)
         return replace(answer, invented=True)
 

@@ -29,7 +29,7 @@ from adapters.fault import (
     seconds_until,
 )
 from adapters.host import LIED
-from adapters.http import Reply, Session, get, open_session
+from adapters.http import Reply, Session, open_session, send
 from adapters.mask import mask_of
 from adapters.normalise import Answer, from_value, masked, read_json
 from adapters.rapidapi.keys import Key, Keys
@@ -114,7 +114,7 @@ class RapidApiAdapter(Adapter):
         secrets = self._secrets_with(key)
         fresh = manifest.intent_type == "transactional"  # their requests are never repeated
         left_s = until - loop.time()
-        reply = await get(self._session, url, headers, left_s, learn, fresh=fresh)
+        reply = await send(self._session, url, headers, left_s, learn, fresh=fresh)
         try:
             outcome = await self._reader.read(
                 host, reply, _outcome, host, secrets, until=until - MARGIN_S

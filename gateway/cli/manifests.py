@@ -1,5 +1,6 @@
 """`finport manifests`: the manifest files on the command line."""
 
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -120,9 +121,88 @@ def export_(
     sys.stdout.buffer.flush()
 
 
-@manifests.group("import")
+class _Import(click.Group):
+    """The kinds of import. A path in place of one is read as FinToolBench's manifest file."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = not args or args[0] == "--help" or args[0] in self.commands
+        return super().parse_args(ctx, args if named else ["fintoolbench", *args])
+
+
+@manifests.group("import", cls=_Import)
 def import_() -> None:
-    """Write manifest files from what others say of their tools."""
+    """Write tools that others describe to manifest files."""
+
+
+@import_.command("openapi")
+@click.argument("document", metavar="FILE|URL")
+@click.option("--prefix", default="", help="Begins the names of the tools.")
+@click.option("--tags", multiple=True, metavar="TAG", help="Import only operations with this tag.")
+@click.option("--only", multiple=True, metavar="FORM", help="Import only what fits 'GET /prices*'.")
+@click.option("--base-url", help="Origin and path that requests are sent to.")
+@click.option("--allow-private", is_flag=True, help="Fetch it also from a private address.")
+@click.option(
+    "--out", type=OutPath(), help="Folder of the manifest file. Default: nothing is written."
+)
+@force
+@click.option("--json", "as_json", is_flag=True)
+def import_openapi(
+    document: str, out: Path | None, force: bool, as_json: bool, **said: object
+) -> None:
+    """Make tools of the operations of an OpenAPI document, and say what is left out and why.
+
+    Nothing of the document is run. A credential is never in it: the provider that serves the
+    manifests names environment variables.
+    """
+    import asyncio
+
+    from pydantic import ValidationError
+
+    from gateway.documents import import_document
+    from gateway.settings_file import SettingsError
+    from manifests.catalog import text_of
+    from manifests.common.files import output_file
+    from manifests.common.problem import first_problem
+    from manifests.providers import ProviderSettings
+
+    said["only_tags"] = said.pop("tags")
+    try:
+        provider = ProviderSettings.model_validate({"openapi": document, **said})
+    except ValidationError as error:
+        raise click.UsageError(first_problem(error)) from error
+    with failures(SettingsError):
+        found = asyncio.run(import_document(provider))
+    tools = [m.model_copy(update={"name": f"{provider.prefix}{m.name}"}) for m in found.manifests]
+    file = None
+    if out is not None and tools:
+        name = re.sub(r"[^a-z0-9]+", "_", (provider.prefix or found.title).lower()).strip("_")
+        file = out / f"{name or 'openapi'}.json"
+        with failures(of=file), output_file(file, force=force) as opened:
+            opened.write(text_of(tools).encode())
+    if as_json:
+        echo_json(
+            {
+                "title": found.title,
+                "version": found.version,
+                "operations": found.present,
+                "chosen": found.chosen,
+                "imported": [tool.name for tool in tools],
+                "left_out": [{"what": one.operation, "why": one.reason} for one in found.left_out],
+                "notes": [{"what": one.operation, "why": one.reason} for one in found.notes],
+                "file": None if file is None else str(file),
+            }
+        )
+    else:
+        chosen = "" if found.chosen == found.present else f" ({found.chosen} were asked for)"
+        counts = f"imported {len(tools)} of {found.present} operations{chosen}"
+        echo(f"{found.title} {found.version}: {counts}")
+        if file is not None:
+            echo(f"written to {file}")
+        for one in found.left_out:
+            echo(f"left out: {one.operation}: {one.reason}")
+        for one in found.notes:
+            echo(f"note: {one.operation}: {one.reason}")
+    sys.exit(0 if tools else 1)
 
 
 import_.add_command(import_mcp)
@@ -130,9 +210,10 @@ import_.add_command(import_mcp)
 
 @import_.command("fintoolbench")
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--format", "_format", type=click.Choice(["fintoolbench"]), hidden=True)
 @click.option("--out", type=OutPath(dir_okay=False), required=True)
 @force
-def import_fintoolbench(path: Path, out: Path, force: bool) -> None:
+def import_fintoolbench(path: Path, _format: str | None, out: Path, force: bool) -> None:
     """Write the tools in PATH to a manifest file. Code in PATH is never run or kept."""
     from manifests import Catalog, CatalogError
     from manifests.catalog import text_of

@@ -1,0 +1,1 @@
+"""HTTP APIs of any kind: requests by bindings, credentials, answers."""

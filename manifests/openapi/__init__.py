@@ -1,0 +1,1 @@
+"""OpenAPI documents as manifests: reading within bounds, schemas, operations."""
