@@ -145,7 +145,7 @@ class HttpClient:
         """The JSON of a page of the gateway; `missing`, if it is given, for one that there is not.
         Raises `GatewayUnreachableError`, with what the gateway refuses.
         """
-        url = URL(f"{self._base_url}{path}").with_query(query)
+        url = URL(f"{self._base_url}{path}", encoded=True).with_query(query)
         timeout = aiohttp.ClientTimeout(total=60.0)
         try:
             async with self._session.get(url, timeout=timeout, allow_redirects=False) as response:

@@ -8,11 +8,12 @@ same with coroutines.
 import asyncio
 import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeVar
+from urllib.parse import quote
 from weakref import finalize
 
 from bench.client import HttpClient
@@ -88,7 +89,7 @@ class AsyncClient:
         timeout_s: float | None = None,
     ) -> Result:
         """As `call`, with the arguments as a mapping."""
-        context = CallContext(timeout_s, max_rows or ALL)
+        context = CallContext(timeout_s, ALL if max_rows is None else max_rows)
         return await self._backend.call(tool, arguments, context)
 
     async def search(self, query: str, limit: int = 10, **tags: str) -> list[FoundTool]:
@@ -186,7 +187,11 @@ class Client:
     @property
     def tools(self) -> "Tools":
         """The tools as functions: `client.tools.get_coin(uuid="Qwsogvtv82FCd")`."""
-        return Tools(self, self._loop.run(self._client.names()))
+        return Tools(self)
+
+    def names(self) -> list[str]:
+        """As `AsyncClient.names`."""
+        return self._loop.run(self._client.names())
 
     def close(self) -> None:
         """End the gateway in this process, or the connections to a server."""
@@ -215,18 +220,17 @@ def connect(url: str | None = None, *, key: str | None = None, **settings: Any) 
     return Client(lambda: connect_async(url, key=key, **settings))
 
 
-@dataclass(frozen=True, slots=True)
 class Tools:
     """The tools of a client by name; completion knows them."""
 
-    _client: Client = field(repr=False)
-    _names: list[str] = field(repr=False)
+    def __init__(self, client: Client) -> None:
+        self._client = client
 
     def __getattr__(self, name: str) -> "Tool":
-        if name.startswith("__"):
+        if name.startswith("_"):
             raise AttributeError(name)
         try:
-            return Tool(self._client, self._client.manifest(name))
+            return self[name]
         except LookupError as error:
             raise AttributeError(str(error)) from None
 
@@ -234,16 +238,16 @@ class Tools:
         return Tool(self._client, self._client.manifest(name))
 
     def __dir__(self) -> list[str]:
-        return self._names
+        return self._client.names()
 
-    def __iter__(self) -> Any:
-        return iter(self._names)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._client.names())
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._client.names())
 
     def __repr__(self) -> str:
-        return f"<{len(self._names)} tools>"
+        return f"<{len(self)} tools>"
 
 
 class Tool:
@@ -324,7 +328,7 @@ class _Remote:
         return names
 
     async def manifest(self, name: str) -> Manifest | None:
-        said = await self._http.get(f"/v1/tools/{name}", {}, missing=None)
+        said = await self._http.get(f"/v1/tools/{quote(name, safe='')}", {}, missing=None)
         if said is None:
             return None
         fields = {n: value for n, value in said.items() if n in Manifest.model_fields}
@@ -355,6 +359,7 @@ class _Loop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._ending: asyncio.Task[object] | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="finport")
         self._thread.start()
 
@@ -370,6 +375,16 @@ class _Loop:
             running.cancel()
             raise
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this is the thread of the loop."""
+        return threading.current_thread() is self._thread
+
+    def end_after(self, work: Coroutine[Any, Any, object]) -> None:
+        """From its own thread: stop once a coroutine has ended."""
+        self._ending = self._loop.create_task(work)
+        self._ending.add_done_callback(lambda _: self._loop.stop())
+
     def stop(self) -> None:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -378,6 +393,9 @@ class _Loop:
 
 
 def _closed(loop: _Loop, stack: AsyncExitStack) -> None:
+    if loop.is_current:  # a collection of garbage ran here: to wait for the end would be for ever
+        loop.end_after(stack.aclose())
+        return
     try:
         loop.run(stack.aclose())
     finally:

@@ -62,6 +62,8 @@ class Catalog:
         self.vectors: Path | None = None
         """A file in which the search keeps the vectors of the user's own tools."""
         self.version = 0
+        self._search: tuple[int, Search | None] = 0, None
+        """The search, and the version that it is of."""
         self.listeners: set[Callable[[], None]] = set()
         """Are called when the tools have changed."""
 
@@ -111,8 +113,7 @@ class Catalog:
         self._by_name, self.cards, self._twin = other._by_name, other.cards, other._twin
         self.functions = {**self.functions, **other.functions}
         self.providers, self.vectors = other.providers, other.vectors
-        for name in ("search", "revision"):
-            vars(self).pop(name, None)
+        vars(self).pop("revision", None)
         self.version += 1
         for listener in [*self.listeners]:
             listener()
@@ -150,8 +151,7 @@ class Catalog:
 
     def __getstate__(self) -> dict[str, object]:
         """What another process gets: the tools, but not the index, which it makes itself."""
-        kept = {name: value for name, value in vars(self).items() if name != "search"}
-        return kept | {"listeners": set(), "_twin": None}
+        return {**vars(self), "_search": (0, None), "listeners": set(), "_twin": None}
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -187,17 +187,20 @@ class Catalog:
             and (provider is None or m.home == provider)
         ]
 
-    @cached_property
+    @property
     def search(self) -> "Search":
         """The embedded search. Building its index on first use takes a second."""
         if self._twin is not None:
             return self._twin.search
-        from manifests.dense import embedded_encoder
-        from manifests.search import Search, akshare_documents
+        version, made = self._search
+        while made is None or version != self.version:  # or the tools changed meanwhile
+            from manifests.dense import embedded_encoder
+            from manifests.search import Search, akshare_documents
 
-        version = self.version
-        made = Search(self, akshare_documents(), encoder=embedded_encoder(), kept=self.vectors)
-        return made if version == self.version else self.search  # the tools changed meanwhile
+            version = self.version
+            made = Search(self, akshare_documents(), encoder=embedded_encoder(), kept=self.vectors)
+            self._search = version, made
+        return made
 
     @cached_property
     def revision(self) -> str:

@@ -1,7 +1,7 @@
 """Credentials of HTTP APIs: from environment variables into requests.
 
 A provider names the variable of each security scheme. It is read for each call, so a reload of the
-provider counts at once, and its value is held nowhere but in the token that it bought.
+provider counts at once. Its value is held only beside the token that it bought.
 """
 
 import asyncio

@@ -126,9 +126,9 @@ def _t_test(a: Run, b: Run, measure: str) -> float | None:
             differences.append(fmean((y or 0.0) - (x or 0.0) for x, y in known))
     if len(differences) < 2:
         return None
-    spread = variance(differences)
-    if spread == 0:
-        return 0.0 if differences[0] else 1.0
+    spread, size = variance(differences), max(map(abs, differences))
+    if spread <= (1e-9 * size) ** 2:  # all alike: only their sign tells something
+        return min(1.0, 2 * 0.5 ** len(differences)) if size else 1.0
     t = fmean(differences) / sqrt(spread / len(differences))
     degrees = len(differences) - 1
     return _beta(degrees / (degrees + t * t), degrees / 2, 0.5)

@@ -114,8 +114,8 @@ class Task:
 
 
 class Tasks:
-    """The tasks of one process. `shares` is how many processes share the bounds, `worker` the
-    number of this one, and `gateway_id` names its gateway if others can pass requests on to it.
+    """The tasks of one process. `gateway_id` names its gateway if others can pass requests on to
+    it.
     """
 
     def __init__(self, gateway: Gateway, gateway_id: str | None = None) -> None:

@@ -164,12 +164,13 @@ def call(
         except (SnapshotError, OSError) as error:
             echo(f"finport: {error}", err=True)
             return 1
-        with ExitStack() as opened, failures(of=out):
+        with failures(of=out), ExitStack() as opened:
             file: BinaryIO = sys.stdout.buffer
             if out is not None and result.ok:
                 file = opened.enter_context(output_file(out, force=force))
             if form != "json" and result.ok:
-                return _print_rows(result, form, file, plot=plot, quiet=quiet, verbose=verbose)
+                _print_rows(result, form, file, plot=plot, quiet=quiet, verbose=verbose)
+                return 0
             said = orjson.loads(result.to_json())
             if file is sys.stdout.buffer:
                 echo_json(said)
@@ -188,8 +189,8 @@ def _print_rows(
     plot: bool = False,
     quiet: bool = False,
     verbose: bool = False,
-) -> int:
-    """Print the rows, and on standard error what they are. Return the exit code."""
+) -> None:
+    """Print the rows, and on standard error what they are."""
     from gateway.tables import conversion
 
     try:
@@ -206,12 +207,11 @@ def _print_rows(
         else:
             (_plot if plot else _print_table)(*result.table())
     except conversion.NoTableError as error:
-        echo(f"finport: {error}; --format json prints it", err=True)
-        return 1
+        raise click.ClickException(f"{error}; --format json prints it") from error
     except ImportError as error:
         raise click.ClickException(str(error)) from error
     if quiet:
-        return 0
+        return
     what = "a document" if result.rows is None else (result.shown or f"{result.rows} rows")
     age = f", {result.age_s:.0f} s old" if result.age_s >= 1 else ""
     kind, _, invented = (result.upstream or "").partition("_")
@@ -223,7 +223,6 @@ def _print_rows(
         said = orjson.loads(result.to_json())
         for name, value in {**said["provenance"], "handle": said["handle"]}.items():
             echo(f"  {name}: {value}", err=True)
-    return 0
 
 
 def _plot(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:

@@ -187,7 +187,8 @@ def _providers(catalog: "Catalog") -> Iterator[Finding]:
     for name, provider in catalog.providers.items():
         tools = catalog.select(provider=name)
         found = f"{len(tools)} tools of {provider.origin}"
-        lacking = sorted(v for v in provider.credentials.values() if v not in os.environ)
+        needed = {*provider.credentials.values(), *provider.environment}
+        lacking = sorted(name for name in needed if not os.environ.get(name, "").strip())
         check = f"provider {name}"
         if lacking:
             advice = f"set {', '.join(lacking)}; calls answer not_configured until then"

@@ -79,6 +79,7 @@ class StandIns:
         self._answers = answers
         self._refusal = refusal
         self._pairs: dict[str, list[Pair]] = {}
+        self._version = catalog.version
 
     async def obtain(self, bound: BoundCall, context: CallContext) -> Outcome:
         """Answer a call whose caller allows a stand-in."""
@@ -123,14 +124,16 @@ class StandIns:
         """What one stand-in answers, mapped to the asked tool, or why it can't be asked."""
         if within_s < LEAST_S:
             return "there is no time left for it"
-        if (refused := self._refusal(pair.other, context.grant)) is not None:
-            return f"{refused.code.value}: {refused.message}"
         try:
             bound = self._binder.bind(pair.other.name, pair.arguments(asked.arguments))
         except UnfitError as unfit:
             return str(unfit)
         except InvalidCall as invalid:
             return f"{invalid.error.code.value}: {invalid.error.message}"
+        if (refused := self._refusal(bound.plan.manifest, context.grant)) is not None:
+            return f"{refused.code.value}: {refused.message}"
+        if bound.plan.manifest.revision != pair.other.revision:
+            return "it has changed meanwhile"
         outcome = await self._answers.obtain(bound, replace(context, deadline_s=within_s))
         kept = outcome.kept
         if kept is None:
@@ -147,6 +150,9 @@ class StandIns:
 
     def _of(self, manifest: Manifest) -> list[Pair]:
         """The stand-ins of a tool that another host answers, prepared on first use."""
+        if self._version != self._catalog.version:  # the tools have changed
+            self._pairs.clear()
+            self._version = self._catalog.version
         found = self._pairs.get(manifest.name)
         if found is None:
             found = self._pairs[manifest.name] = [*filter(self._is_fit, self._declared(manifest))]

@@ -245,9 +245,10 @@ class ToolFinder:
 
     async def _embed(self) -> None:
         """Make the vectors of many tools, by which they are found better from then on."""
-        search = await self._aside(lambda: self._catalog.search)
-        log.info("search reads %d tools; they are found by words alone meanwhile", search.missing)
         try:
+            search = await self._aside(lambda: self._catalog.search)
+            text = "search reads %d tools; they are found by words alone meanwhile"
+            log.info(text, search.missing)
             await to_thread.run_sync(search.embed, lambda: self._ends)
         finally:
             self._embedding = None

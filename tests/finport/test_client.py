@@ -90,6 +90,26 @@ def test_it_works_where_a_loop_runs(tmp_path: Path) -> None:
     assert asyncio.run(cell())
 
 
+def test_a_client_that_is_collected_on_its_own_loop_ends(tmp_path: Path) -> None:
+    client = finport.connect(upstream="simulated", cache_dir=tmp_path)
+    loop, close = client._loop, client._close
+
+    async def collected() -> None:
+        close()
+
+    loop.run(collected())
+    loop._thread.join(20)
+    assert not loop._thread.is_alive()
+
+
+def test_no_rows_are_refused(tmp_path: Path) -> None:
+    with (
+        finport.connect(upstream="simulated", cache_dir=tmp_path) as client,
+        pytest.raises(ValueError, match="max_rows"),
+    ):
+        client.call("get_coin", max_rows=0, uuid="x")
+
+
 def test_a_closed_client_says_so(tmp_path: Path) -> None:
     client = finport.connect(upstream="simulated", cache_dir=tmp_path)
     client.close()

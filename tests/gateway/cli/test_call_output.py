@@ -71,6 +71,16 @@ def test_answers_go_into_files(form: str, tmp_path: Path) -> None:
         assert arrow.ipc.open_stream(out.read_bytes()).read_all().num_rows > 10
 
 
+def test_an_answer_without_rows_leaves_a_file_as_it_was(tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("good")
+    coin = ("call", "get_coin", "uuid=Qwsogvtv82FCd", "--upstream", "simulated")
+    done = finport(*coin, "--format", "csv", "-o", str(out), "--force", cache=tmp_path)
+    assert done.returncode == 1
+    assert "--format json prints it" in done.stderr
+    assert out.read_text() == "good"
+
+
 def test_columns_of_numbers_are_drawn(tmp_path: Path) -> None:
     done = finport(*CALL, "--plot", cache=tmp_path)
     assert done.returncode == 0, done.stderr
