@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from finport_openenv.models import FinportAction, FinportObservation, FinportState
 from openenv.core import EnvClient
 from openenv.core.client_types import StepResult
+
+from finport_openenv.models import FinportAction, FinportObservation, FinportState
 
 
 class FinportEnv(EnvClient[FinportAction, FinportObservation, FinportState]):

@@ -5,10 +5,11 @@ import os
 from functools import partial
 
 import uvicorn
+from openenv.core.env_server.http_server import create_app
+
 from finport_openenv.models import FinportAction, FinportObservation, FinportState
 from finport_openenv.server.finport_environment import FinportEnvironment
 from finport_openenv.server.serving import Serving, Settings
-from openenv.core.env_server.http_server import create_app
 
 serving = Serving(Settings.read(os.environ))
 

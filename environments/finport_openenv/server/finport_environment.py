@@ -6,6 +6,9 @@ from contextlib import AsyncExitStack
 from typing import Any, Self
 from uuid import uuid4
 
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import EnvironmentMetadata
+
 from bench.runs.driver import Limits
 from finport import Ending, Play, Result, Score, Task
 from finport_openenv.models import (
@@ -16,8 +19,6 @@ from finport_openenv.models import (
     FinportState,
 )
 from finport_openenv.server.serving import CLOSING_S, Served, Serving, ServingError
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import EnvironmentMetadata
 
 FRAMEWORK = "openenv"
 
