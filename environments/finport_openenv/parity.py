@@ -42,7 +42,7 @@ class Recorded:
     def __init__(self, record: EpisodeRecord) -> None:
         self._calls = deque(record.tool_calls)
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
+    async def call(self, tool: str, _: Mapping[str, Any], __: CallContext) -> Result:
         made = self._calls.popleft()
         result = Result(tool, made.call_id, made.elapsed_ms)
         if made.ok:

@@ -102,7 +102,7 @@ async def traded(url: str) -> dict[str, Any]:
             trades = [
                 FinportCall(
                     tool="market_trade",
-                    arguments={"date": said["date"], "symbol": one["symbol"], "position": 1},
+                    arguments={"date": said["date"], "symbol": one["symbol"], "action": "buy"},
                 )
                 for one in said["assets"]
             ]
@@ -131,11 +131,12 @@ async def everything(url: str) -> dict[str, Any]:
 
 async def outage(url: str) -> dict[str, Any]:
     before = await solved(url, index=0)
-    print("played", flush=True)
+    sys.stdout.write("played\n")
+    sys.stdout.flush()
     await asyncio.to_thread(sys.stdin.readline)
     return {"before": before, "after": await solved(url, "17.5", index=0)}
 
 
 if __name__ == "__main__":
     play = {"everything": everything, "outage": outage}[sys.argv[2]]
-    print(json.dumps(asyncio.run(play(sys.argv[1]))))
+    sys.stdout.write(json.dumps(asyncio.run(play(sys.argv[1]))))

@@ -24,8 +24,8 @@ FRAMEWORK = "openenv"
 
 
 class FinportEnvironment(Environment[FinportAction, FinportObservation, FinportState]):
-    """One session. An error that an exception tells, of a bad argument or of a gateway that can't be
-    reached, is an error response of OpenEnv's server.
+    """One session. What an exception tells, such as a bad argument or a gateway that can't be
+    reached, becomes an error response of OpenEnv's server.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True

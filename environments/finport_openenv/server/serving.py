@@ -54,11 +54,12 @@ class Settings:
             name, _, dataset = text.strip().partition("=")
             suites[name] = Path(dataset) if dataset else None
         url, key = given.pop("GATEWAY", None), given.pop("KEY", None)
-        numbers = {"SEED": 0, "SESSIONS": 256}
-        for name in numbers:
-            value = given.pop(name, str(numbers[name]))
-            if not value.isdecimal() or (name == "SESSIONS" and int(value) < 1):
-                raise ServingError(f"{PREFIX}{name} is {value!r}; it wants a whole number")
+        numbers = dict[str, int]()
+        for name, default, least in (("SEED", 0, 0), ("SESSIONS", 256, 1)):
+            value = given.pop(name, str(default))
+            if not value.isdecimal() or int(value) < least:
+                text = f"{PREFIX}{name} is {value!r}; it wants a whole number from {least} on"
+                raise ServingError(text)
             numbers[name] = int(value)
         if given:
             known = ", ".join(f"{PREFIX}{n}" for n in ("SUITES", "GATEWAY", "KEY", *numbers))
