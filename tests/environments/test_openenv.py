@@ -31,6 +31,9 @@ ENVIRONMENTS = os.environ.get("TEST_ENVIRONMENTS")
 PLACE = Path(ENVIRONMENTS or ".").resolve() / "openenv"
 KEY = "fp_0451"
 
+WAIT_S = 4 * PATIENCE_S
+"""OpenEnv imports a web interface, which takes seconds of a core in each process."""
+
 
 def why_missing() -> str | None:
     if ENVIRONMENTS is None:
@@ -69,7 +72,7 @@ async def said(folder: Path, *command: str) -> str:
         stdout=PIPE,
         stderr=PIPE,
     )
-    output, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    output, errors = await asyncio.wait_for(process.communicate(), WAIT_S)
     assert process.returncode == 0, (output + errors).decode()
     return output.decode()
 
@@ -96,7 +99,7 @@ async def serving(folder: Path, port: int, **settings: str) -> AsyncIterator[str
 
 async def answering(url: str, process: Process) -> None:
     """Wait until a server says that it is healthy."""
-    async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE_S):
+    async with aiohttp.ClientSession() as client, asyncio.timeout(WAIT_S):
         while True:
             assert process.returncode is None, (await process.communicate())[0].decode()
             try:
@@ -178,9 +181,9 @@ async def test_a_gateway_that_goes_is_an_outage(tmp_path: Path, free_tcp_port: i
                 stderr=PIPE,
             )
             assert process.stdout is not None
-            line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
+            line = await asyncio.wait_for(process.stdout.readline(), WAIT_S)
             await serve.__aexit__(None, None, None)
-            output, errors = await asyncio.wait_for(process.communicate(b"\n"), PATIENCE_S)
+            output, errors = await asyncio.wait_for(process.communicate(b"\n"), WAIT_S)
     assert line == b"played\n", errors.decode()
     assert process.returncode == 0, errors.decode()
     seen: dict[str, Any] = json.loads(output)

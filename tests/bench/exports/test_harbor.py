@@ -4,6 +4,7 @@ A folder stands for the container. HARBOR's models are read from its wheel in TE
 without the rest of it, which needs Python 3.12.
 """
 
+import asyncio
 import json
 import os
 import shutil
@@ -207,19 +208,19 @@ def test_harbors_own_models_read_the_tasks(exported: Path) -> None:
     assert all(line.split()[1:3] == ["1.4", "streamable-http"] for line in lines)
 
 
-@pytest.mark.anyio
-async def test_a_run_earns_the_same_by_its_trace(
-    exported: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(exported)
-    done = finbench("score-answer", "run")
+def test_a_run_earns_the_same_by_its_trace(exported: Path) -> None:
+    done = finbench("score-answer", str(exported / "run"))
     assert done.returncode == 0, done.stderr
     found = {one["episode"]: one for one in map(json.loads, done.stdout.splitlines())}
-    async with Rollouts.open("fintrace-sample") as rollouts:
-        for record, _ in Run.open(exported / "run").episodes():
-            score, one = await rollouts.score(record), found.pop(record.episode)
-            assert (one["reward"], one["outage"]) == (score.reward, score.outage)
-            assert one["figures"] == dict(score.figures)
+
+    async def compare() -> None:
+        async with Rollouts.open("fintrace-sample") as rollouts:
+            for record, _ in Run.open(exported / "run").episodes():
+                score, one = await rollouts.score(record), found.pop(record.episode)
+                assert (one["reward"], one["outage"]) == (score.reward, score.outage)
+                assert one["figures"] == dict(score.figures)
+
+    asyncio.run(compare())
     assert not found
 
 
