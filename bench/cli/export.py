@@ -167,6 +167,9 @@ def _harbor(
     settings: dict[str, Any] = {}
     try:
         check_outside(source, out)
+    except RunDirectoryError as error:
+        raise click.UsageError(str(error)) from error
+    try:
         if (source / "run.json").exists():
             run = Run.open(source)
             loaded = load_suite(suite or run.about.suite, dataset)
