@@ -7,6 +7,7 @@ failed is no fault of the agent: such a rollout has an `outage`, which its frame
 masks, and no reward.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -210,14 +211,21 @@ class Play:
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Result:
         """Make a call, as one step. The result is an answer or an error, never an exception."""
+        return (await self.calls([(tool, arguments)]))[0]
+
+    async def calls(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Result]:
+        """Make calls together, as one step; their results are in the order of the calls."""
         self._step += 1
-        asked, _ = within_bounds(ToolCall(tool, dict(arguments)))
+        each = [within_bounds(ToolCall(tool, dict(given)))[0] for tool, given in calls]
+        made = [pending(asked, self._step) for asked in each]
+        self.record.tool_calls += made
+        return await asyncio.gather(*map(self._make, each, made))
+
+    async def _make(self, asked: ToolCall, made: ToolCallRecord) -> Result:
         sent = asked if self._session is None else self._session.named_in(asked)
-        made = pending(asked, self._step)
-        self.record.tool_calls.append(made)
         if sent.problem is not None:
             return answered(made, refused(ErrorCode.INVALID_ARGUMENTS, sent.problem, asked))
-        context = CallContext(episode=self.record.episode, step=self._step)
+        context = CallContext(episode=self.record.episode, step=made.step)
         result = await self._client.call(sent.tool, sent.arguments, context)
         answered(made, result)
         made.observed = storable(result.text()) if result.ok else None
@@ -227,6 +235,10 @@ class Play:
         """End the episode with an answer."""
         self.record.execution_result = storable(text)
         self.record.ending = (Ending.ANSWER if text.strip() else Ending.EMPTY).value
+
+    def end(self, ending: Ending, why: str) -> None:
+        """End the episode without an answer; `why` says what ended it."""
+        end(self.record, ending, why)
 
 
 def line_of(episode: str, score: Score) -> dict[str, Any]:

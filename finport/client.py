@@ -360,8 +360,14 @@ class _Loop:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._ending: asyncio.Task[object] | None = None
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="finport")
+        self._thread = threading.Thread(target=self._turn, daemon=True, name="finport")
         self._thread.start()
+
+    def _turn(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end. Ctrl-C cancels it. Raises `RuntimeError` once it stopped."""
@@ -389,7 +395,6 @@ class _Loop:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
-            self._loop.close()
 
 
 def _closed(loop: _Loop, stack: AsyncExitStack) -> None:

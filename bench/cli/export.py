@@ -12,6 +12,7 @@ from bench.cli.options import (
     of_suite,
     suite_in,
     whole,
+    with_dataset,
     with_manifests,
 )
 from gateway.cli.options import OutPath, echo_json, force, together
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from bench.runs.reader import Run
 
 FORMATS = ("parquet", "openinference", "atif")
+HARBOR = "harbor"
 TRAINING = ("sft", "dpo")
 
 _training = together(
@@ -60,7 +62,7 @@ _training = together(
     metavar="RUN...",
     nargs=-1,
     required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(exists=True, path_type=Path),
 )
 @click.option(
     "--format", "form", required=True, help="One of these, or a format of the run's suite."
@@ -68,6 +70,7 @@ _training = together(
 @click.option("--out", type=OutPath(), required=True, help="The file or folder to write.")
 @_training
 @of_suite
+@with_dataset
 @force
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def export(
@@ -75,6 +78,7 @@ def export(
     form: str,
     out: Path,
     suite: str | None,
+    dataset: Path | None,
     force: bool,
     as_json: bool,
     **training: Any,
@@ -88,6 +92,8 @@ def export(
     fintoolbench   traces for FinToolBench's evaluator, lines of the file --out
     sft            conversations to train on: train.jsonl and test.jsonl in the folder --out
     dpo            the same with pairs of a better and a worse one; both take several RUNs
+    harbor         the run's tasks, or those of a file of tasks in place of RUN: a folder a task
+                   in the folder --out; --dataset is the suite's
     """
     from bench.cli.warnings import warn_of_changes, warn_of_simulation, warn_of_suite
     from bench.runs.directory import RunDirectoryError
@@ -97,6 +103,14 @@ def export(
 
     if form not in TRAINING:
         _refuse(form, run_dirs, training)
+    if form == HARBOR:
+        _harbor(run_dirs[0], out, suite, dataset, force, as_json)
+        return
+    if dataset is not None:
+        raise click.UsageError(f"--dataset is for --format {HARBOR} only")
+    for run_dir in run_dirs:
+        if not run_dir.is_dir():
+            raise click.UsageError(f"{run_dir} is a file; --format {form} takes a run's directory")
     try:
         for run_dir in run_dirs:
             check_outside(run_dir, out)
@@ -134,6 +148,55 @@ def _refuse(form: str, run_dirs: tuple[Path, ...], training: dict[str, Any]) -> 
             raise click.UsageError(f"--{option} is for --format {' and '.join(TRAINING)} only")
 
 
+def _harbor(
+    source: Path,
+    out: Path,
+    suite: str | None,
+    dataset: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the tasks of a run, or of a dataset."""
+    from bench.exports.harbor import write
+    from bench.runs.directory import RunDirectoryError
+    from bench.runs.output import check_outside
+    from bench.runs.reader import ExportError, Run
+    from bench.suites import load_suite
+    from bench.suites.suite import SuiteError
+
+    settings: dict[str, Any] = {}
+    try:
+        check_outside(source, out)
+    except RunDirectoryError as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        if (source / "run.json").exists():
+            run = Run.open(source)
+            loaded = load_suite(suite or run.about.suite, dataset)
+            ids = dict.fromkeys(record.id for record, _ in run.episodes())
+            by_id = {task.id: task for task in loaded.tasks}
+            if missing := next((id_ for id_ in ids if id_ not in by_id), None):
+                text = f"{loaded.name} has no task {missing!r} of the run; name its --dataset"
+                raise ExportError(text)
+            tasks = [by_id[id_] for id_ in ids]
+            if run.about.upstream == "simulated":
+                named = ("upstream", "simulated_seed", "simulated_now")
+                about = run.about.content
+                settings = {name: about[name] for name in named if name in about}
+        else:
+            loaded = load_suite(suite or "generated", source)
+            tasks = [*loaded.tasks]
+        number = write(loaded, tasks, out, settings, force=force)
+    except (ExportError, RunDirectoryError, SuiteError) as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error
+    if as_json:
+        echo_json({"out": str(out), "tasks": number})
+    else:
+        echo(f"{out}: {number} tasks")
+
+
 def _one_run(
     form: str, runs: "list[Run]", out: Path, suite: str | None, force: bool, **_: None
 ) -> _Result:
@@ -147,7 +210,7 @@ def _one_run(
     else:
         own = suite_in(run.path, suite).exports
         if form not in own:
-            known = ", ".join((*FORMATS, *own, *TRAINING))
+            known = ", ".join((*FORMATS, *own, *TRAINING, HARBOR))
             raise click.UsageError(f"no format is named {form!r}; this run has: {known}")
         episodes = write_lines(run, out, lambda _, episode: own[form](episode), force=force)
     return f"{episodes} episodes", {"episodes": episodes}

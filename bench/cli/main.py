@@ -23,6 +23,7 @@ from bench.cli.reproduce import reproduce
 from bench.cli.retrieval import retrieval
 from bench.cli.run import run_suite
 from bench.cli.score import score
+from bench.cli.score_answer import score_answer
 from bench.cli.speed import speed
 from bench.cli.table import table
 from bench.cli.tasks import tasks
@@ -46,6 +47,7 @@ def main() -> None:
 for command in (
     run_suite,
     score,
+    score_answer,
     report,
     compare,
     table,

@@ -37,16 +37,18 @@ def write_lines(
 
 
 @contextmanager
-def new_folder(out: Path, is_exported: Callable[[Path], bool], *, force: bool) -> Iterator[Path]:
-    """A folder to write files into; it gets the name `out` when the context ends without an
-    exception. `is_exported` says whether a file could be from an earlier export. Raises
-    `ExportError` if `out` holds another one, and `OSError`.
+def new_folder(
+    out: Path, is_exported: Callable[[Path], bool], *, force: bool, of_folders: bool = False
+) -> Iterator[Path]:
+    """A folder to write files into, or folders; it gets the name `out` when the context ends
+    without an exception. `is_exported` says whether a file, or a folder, could be from an earlier
+    export. Raises `ExportError` if `out` holds another one, and `OSError`.
     """
     out = out.resolve()
-    if _is_taken(out, is_exported) and not force:
+    if _is_taken(out, is_exported, of_folders) and not force:
         raise taken(out, FORCE)
     part = out.with_name(f"{out.name}.part")
-    if _is_taken(part, is_exported):
+    if _is_taken(part, is_exported, of_folders):
         shutil.rmtree(part)
     part.mkdir(parents=True, exist_ok=True)
     try:
@@ -64,7 +66,7 @@ def begins(file: Path, text: bytes) -> bool:
         return text.startswith(opened.read(len(text)))
 
 
-def _is_taken(folder: Path, is_exported: Callable[[Path], bool]) -> bool:
+def _is_taken(folder: Path, is_exported: Callable[[Path], bool], of_folders: bool) -> bool:
     """Whether a folder holds files. Raises `ExportError` if one of them is not of an export."""
     if not os.path.lexists(folder):
         return False
@@ -74,7 +76,8 @@ def _is_taken(folder: Path, is_exported: Callable[[Path], bool]) -> bool:
     with os.scandir(folder) as entries:
         for entry in entries:
             found = True
-            if not entry.is_file(follow_symlinks=False) or not is_exported(Path(entry.path)):
+            is_kind = entry.is_dir if of_folders else entry.is_file
+            if not is_kind(follow_symlinks=False) or not is_exported(Path(entry.path)):
                 text = f"{folder} holds {entry.name!r}, which is of no export; name another folder"
                 raise ExportError(text)
     return found
@@ -85,9 +88,10 @@ def _put_in_place(part: Path, out: Path) -> None:
     names and `out` exists at any time. On a system that can't do this, a kill may leave the old
     content under its temporary name.
     """
-    for file in part.iterdir():
-        with file.open("rb") as written:
-            os.fsync(written.fileno())
+    for folder, _, names in os.walk(part):
+        for name in names:
+            with Path(folder, name).open("rb") as written:
+                os.fsync(written.fileno())
     try:
         part.replace(out)
     except OSError:

@@ -90,7 +90,7 @@ class Run:
 
     def calls(self) -> Iterator[tuple[CallRecord, Line]]:
         """Calls, each with its line."""
-        return _records(self.path / "calls.jsonl", _CALL)
+        return calls_in(self.path / "calls.jsonl")
 
     def episodes(self) -> Generator[tuple[EpisodeRecord, Line]]:
         """Episodes, each with its line, at whose offset `episode_at` reads it again.
@@ -134,6 +134,11 @@ class Run:
         names = [self.about.content.get(name) for name in ("digest", "started_at")]
         text = orjson.dumps([*names, episode.episode, episode.started_at])
         return blake2b(text, digest_size=16).hexdigest()
+
+
+def calls_in(trace: Path) -> Iterator[tuple[CallRecord, Line]]:
+    """The calls of a trace, each with its line. Raises `RunDirectoryError`."""
+    return _records(trace, _CALL)
 
 
 def episode_at(file: Path, place: int) -> EpisodeRecord:
