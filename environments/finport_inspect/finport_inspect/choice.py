@@ -20,8 +20,9 @@ TRIED = 100_000
 
 @dataclass(frozen=True)
 class Choice:
-    """Tasks of the suite: those of a dataset, or generated ones of a seed. Elsewhere a seed shuffles
-    the tasks. They are those of the difficulties and the language, and the first `limit` of them.
+    """Tasks of the suite: those of a dataset, or generated ones of a seed. Elsewhere a seed
+    shuffles them. They are those of the difficulties and the language, and the first `limit` of
+    these.
     """
 
     suite: str

@@ -2,8 +2,8 @@
 
     python -m finport_inspect.parity RUN --suite SUITE [--dataset PATH]
 
-Each line has `episode`, `reward` (null for an outage), `figures` and `outage`. What `finbench score`
-says of the same episodes must be equal.
+Each line has `episode`, `reward` (null for an outage), `figures` and `outage`. They must be what
+`finport.Rollouts` says of the same episodes.
 """
 
 import argparse

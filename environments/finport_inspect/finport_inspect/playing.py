@@ -57,7 +57,7 @@ def mcp_tools(suite: Suite, reaching: Reaching) -> Solver:
 
 @solver
 def native_tools(suite: Suite, reaching: Reaching) -> Solver:
-    """The model with native tools of Inspect, in a session of the market where the suite has one."""
+    """The model with native tools of Inspect, in a session where the suite has one."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         task = _task_of(suite, state)
@@ -67,9 +67,7 @@ def native_tools(suite: Suite, reaching: Reaching) -> Solver:
                 _noted(state),
                 Rollouts.open(suite) as rollouts,
                 reaching.client() as client,
-                rollouts.play(
-                    task, client, repeat=state.epoch - 1, framework="inspect"
-                ) as play,
+                rollouts.play(task, client, repeat=state.epoch - 1, framework="inspect") as play,
             ):
                 end(play.record, Ending.ROUNDS, "there is no answer")
                 state.tools = [_tool(play, schema["function"]) for schema in play.schemas()]

@@ -57,7 +57,8 @@ class _Opened:
                 opened.set_result(rollouts)
                 await asyncio.Event().wait()
         except Exception as error:  # noqa: BLE001 - it is raised where the rollouts are wanted
-            opened.set_exception(error)
+            if not opened.done():
+                opened.set_exception(error)
 
 
 class OutageError(Exception):
