@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from anyio import to_thread
 
 from bench.client import HttpClient, ToolClient
+from bench.environment import GATEWAY_KEY
 from bench.processes import ServerNotReadyError, gateway
 from finport import CallContext, Result, Suite, SuiteError
 
@@ -115,20 +116,18 @@ class Reaching:
         max_rows: int | None = None,
     ) -> None:
         self._suite, self._url, self._max_rows = suite, url, max_rows
-        self._key = None
         self._is_checked = False
-        if key_variable is not None:
-            self._key = os.environ.get(key_variable, "").strip()
-            if not self._key:
-                raise SuiteError(f"key_variable: the variable {key_variable} has no key")
-            if url is None:
-                raise SuiteError("key_variable is for the gateway at `url`, and there is no `url`")
+        self._key = os.environ.get(key_variable or GATEWAY_KEY, "").strip() if url else ""
+        if key_variable is not None and url is None:
+            raise SuiteError("key_variable is for the gateway at `url`, and there is no `url`")
+        if key_variable is not None and not self._key:
+            raise SuiteError(f"key_variable: the variable {key_variable} has no key")
         if max_rows is not None and max_rows < 1:
             raise SuiteError(f"max_rows must be 1 or more, not {max_rows}")
 
     @property
     def headers(self) -> dict[str, str]:
-        return {} if self._key is None else {"Authorization": f"Bearer {self._key}"}
+        return {} if not self._key else {"Authorization": f"Bearer {self._key}"}
 
     async def url(self) -> str:
         """The gateway's URL. Raises `ServerNotReadyError`, `GatewayUnreachableError`, and
