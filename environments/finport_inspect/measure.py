@@ -43,8 +43,7 @@ from manifests.export import export
 FASTMCP = """
 import json, sys
 from fastmcp import FastMCP
-from fastmcp.tools import Tool
-from fastmcp.tools.tool import ToolResult
+from fastmcp.tools import Tool, ToolResult
 
 told = json.load(open(sys.argv[1]))
 
