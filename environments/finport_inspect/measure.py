@@ -177,15 +177,15 @@ def told_tools(url: str, names: dict[str, list[str]]) -> Solver:
 async def tell(suite: Suite, url: str, file: Path) -> None:
     """Write what Finport answers to the oracle's calls, and the tools that the tasks offer."""
     answers: dict[str, str] = {}
+    calls = [call for asked in suite.tasks for call in asked.tools]
     async with HttpClient.open(url, Untraced()) as client:
-        for asked in suite.tasks:
-            for call in asked.tools:
-                result = await client.call(call.name, call.arguments, CallContext())
-                said = {"ok": True, "tool": call.name, "data": json.loads(result.data)}
-                answers[json.dumps([call.name, call.arguments])] = json.dumps(said)
+        made = (client.call(call.name, call.arguments, CallContext()) for call in calls)
+        for call, result in zip(calls, await asyncio.gather(*made), strict=True):
+            said = {"ok": True, "tool": call.name, "data": json.loads(result.data)}
+            answers[json.dumps([call.name, call.arguments])] = json.dumps(said)
     catalog, tools = Catalog.load(), []
     for name in sorted({name for asked in suite.tasks for name in suite.offered(asked) or ()}):
-        function = export(catalog[name], "openai")["function"]
+        function = export(catalog.get(name), "openai")["function"]
         keys = ("name", "description", "parameters")
         tools.append({key: function[key] for key in keys})
     text = json.dumps({"tools": tools, "answers": answers})
