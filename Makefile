@@ -50,9 +50,10 @@ lock: install
 	$(COMPILE) --extra akshare --extra finova --extra mcp --extra parquet --extra ray --extra redis \
 	  --extra dev pyproject.toml --output-file requirements.lock
 	for list in tests/clients/*.in; do $(COMPILE) $$list --output-file $${list%.in}.lock || exit; done
-	$(COMPILE) --extra akshare --extra finova tests/environments/openenv.in pyproject.toml \
-	  --output-file tests/environments/openenv.lock
 	$(COMPILE) --no-deps --python-version 3.12 tests/environments/harbor.in \
 	  --output-file tests/environments/harbor.lock
+	for list in inspect openenv; do \
+	  $(COMPILE) --extra akshare --extra finova pyproject.toml tests/environments/$$list.in \
+	    --output-file tests/environments/$$list.lock || exit; done
 	$(COMPILE) --override tests/training/overrides.in tests/training/requirements.in \
 	  --output-file tests/training/requirements.lock

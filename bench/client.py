@@ -72,7 +72,8 @@ class NoGatewayError(Exception):
 class ToolClient(Protocol):
     """Makes calls, as `Gateway` does. However a call ends, no exception is raised.
 
-    Of a call's context the episode, the step, the deadline and the budget with its question count.
+    Of a call's context the episode, the step, the deadline and the budget with its question count,
+    and through `HttpClient` the number of rows.
     """
 
     async def call(
@@ -198,6 +199,8 @@ class HttpClient:
             url = URL(f"{self._base_url}{path}", encoded=True)
             if (options := options_of(context)) and "question" in options:
                 options["question"] = options["question"][:QUERY_CHARS]
+            if context.max_rows is not None:
+                options["max_rows"] = context.max_rows
             if options:
                 url = url.with_query(options)
             text = orjson.dumps(arguments)

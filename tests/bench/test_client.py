@@ -165,3 +165,16 @@ async def test_an_answer_is_read_to_a_bound_also_if_it_is_compressed(
     assert (reply.code, reply.fault) == ("internal", "gateway")
     assert reply.text() == f"what answered is no gateway: the answer is over {BODY_BYTES} bytes"
     assert is_packed or sent < 4 * BODY_BYTES
+
+
+async def test_so_many_rows_are_asked_for(run: RunDirectory) -> None:
+    asked: list[dict[str, str]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(dict(request.query))
+        return web.json_response({})
+
+    async with upstream(answer) as url, HttpClient.open(url, run.calls) as client:
+        await client.call("get_coin", {}, CallContext(max_rows=2, episode="a.0", step=1))
+        await client.call("get_coin", {}, CONTEXT)
+    assert asked == [{"max_rows": "2"}, {}]

@@ -1,0 +1,146 @@
+"""The tasks of Inspect AI, by Inspect's own commands.
+
+They run in an environment of their own, which TEST_ENVIRONMENTS names and `.ci/run` makes.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+from base64 import b64encode
+from hashlib import sha1
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rs_bpe.bpe import openai
+
+from bench.record import EpisodeRecord
+from bench.rollouts import Rollouts
+from bench.runs.reader import Run
+from tests.support.checkout import ROOT
+from tests.support.commands import finbench
+from tests.support.markets import write_market
+
+ENVIRONMENTS = os.environ.get("TEST_ENVIRONMENTS")
+PLAY = ROOT / "tests" / "environments" / "play_inspect.py"
+LONG_S = 180.0
+
+VOCABULARY = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
+"""Inspect's mock model counts tokens by this file, which no test fetches."""
+
+TOKENS = 199_998
+
+
+def why_missing() -> str | None:
+    if ENVIRONMENTS is None:
+        return "TEST_ENVIRONMENTS names no folder with frameworks; .ci/run makes one"
+    if not (Path(ENVIRONMENTS) / "inspect" / "inspect.lock").is_file():
+        return f"tests/environments/inspect.lock could not be installed in {ENVIRONMENTS}"
+    return None
+
+
+if reason := why_missing():
+    pytest.skip(reason, allow_module_level=True)
+
+BIN = Path(str(ENVIRONMENTS)) / "inspect" / "bin"
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the vocabulary, as the tokenizer of this project has it."""
+    folder = tmp_path_factory.mktemp("vocabulary")
+    tokens = openai.o200k_base().bpe().decode_tokens
+    lines = (b"%b %d\n" % (b64encode(tokens([number])), number) for number in range(TOKENS))
+    name = sha1(VOCABULARY.encode(), usedforsecurity=False).hexdigest()
+    (folder / name).write_bytes(b"".join(lines))
+    return folder
+
+
+def told(folder: Path, *words: str | Path, **variables: str) -> str:
+    """What a command of the environment wrote."""
+    done = subprocess.run(
+        [str(BIN / words[0]), *map(str, words[1:])],
+        cwd=folder,
+        env={"HOME": str(folder), "PATH": f"{BIN}:{os.environ['PATH']}", **variables},
+        capture_output=True,
+        text=True,
+        timeout=LONG_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def played(folder: Path, *words: str | Path) -> list[dict[str, Any]]:
+    told(folder, "python", PLAY, *words)
+    found: list[dict[str, Any]] = json.loads((folder / "told.json").read_text())
+    return found
+
+
+def test_a_suite_is_a_task_for_the_command_line(tmp_path: Path, vocabulary: Path) -> None:
+    command = ("inspect", "eval", "finport_inspect/generated", "--model", "mockllm/model")
+    chosen = ("-T", "limit=3", "-T", "difficulty=1,2", "-T", "language=en")
+    told(tmp_path, *command, *chosen, "--log-dir", "logs", TIKTOKEN_CACHE_DIR=str(vocabulary))
+    (file,) = (tmp_path / "logs").iterdir()
+    log = json.loads(told(tmp_path, "inspect", "log", "dump", file))
+    assert log["status"] == "success"
+    assert len(log["samples"]) == 3
+    (score,) = log["results"]["scores"]
+    assert {"mean", "stderr", "Accuracy", "StepCredit"} <= score["metrics"].keys()
+    for sample in log["samples"]:
+        about = sample["metadata"]
+        assert (about["language"], about["difficulty"] in "12") == ("en", True)
+        assert about["tools"]
+        made = sample["scores"]["finport_reward"]
+        assert (made["value"], made["metadata"]["outage"]) == (0.0, None)
+    told(tmp_path, "inspect", "view", "bundle", "--log-dir", "logs", "--output-dir", "bundle")
+    assert (tmp_path / "bundle" / "index.html").is_file()
+    wrong = [str(BIN / "inspect"), *command[1:], "-T", "tools=ftp"]
+    refused = subprocess.run(
+        wrong, cwd=tmp_path, capture_output=True, text=True, timeout=LONG_S, check=False
+    )
+    assert refused.returncode != 0
+    assert "tools must be mcp or native" in refused.stdout + refused.stderr
+
+
+def test_a_run_has_the_scores_that_we_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ("--upstream", "simulated", "--simulated-failure-rate", "0.2")
+    done = finbench("run", "starter", "--episodes", "20", "--out", "run", *options)
+    assert done.returncode == 0, done.stderr
+    module = ("python", "-m", "finport_inspect.parity", "run", "--suite", "starter")
+    theirs = [json.loads(line) for line in told(tmp_path, *module).splitlines()]
+
+    async def ours() -> list[dict[str, Any]]:
+        async with Rollouts.open("starter") as rollouts:
+            records = [
+                one for one in Run.open(Path("run")).records() if isinstance(one, EpisodeRecord)
+            ]
+            scores = [(record, await rollouts.score(record)) for record in records]
+        return [
+            {
+                "episode": record.episode,
+                "reward": score.reward,
+                "figures": dict(score.figures),
+                "outage": score.outage,
+            }
+            for record, score in scores
+        ]
+
+    assert theirs == asyncio.run(ours())
+    assert len(theirs) == 20
+
+
+def test_native_tools_have_a_session_of_the_market(tmp_path: Path) -> None:
+    (found,) = played(tmp_path, "investorbench", write_market(tmp_path / "market"))
+    assert (found["status"], found["errors"]) == ("success", [])
+    (about,) = found["metadata"]
+    assert about["figures"]["reached_the_end"] == 1.0
+    assert found["values"] == [about["figures"]["CR"]]
+
+
+def test_an_outage_is_an_error_that_can_be_retried(tmp_path: Path) -> None:
+    away, there = played(tmp_path, "outage")
+    assert (away["values"], len(away["errors"])) == ([], 4)
+    assert (there["status"], there["values"], there["errors"]) == ("success", [1.0] * 4, [])
