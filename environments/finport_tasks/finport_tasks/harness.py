@@ -5,13 +5,13 @@ hundreds of rollouts need no process each.
 import asyncio
 import json
 import os
-from contextlib import AsyncExitStack
 from typing import Any
 
 import aiohttp
 import verifiers.v1 as vf
 from verifiers.v1.dialects.chat import message_to_wire
-from verifiers.v1.harnesses.utils.mcp import connect_mcp, mcp_content_to_chat_content
+
+from finport_tasks.tools import ToolServers
 
 ATTEMPTS = 3
 """How often a request to the model is made that met a fault of its endpoint."""
@@ -42,48 +42,41 @@ class FinportHarness(vf.Harness[FinportHarnessConfig]):
     ) -> vf.ProgramResult:
         """Raises `ToolsetError` where the tools can't be reached."""
         system, prompt = self.resolve_prompt(data)
-        messages = [{"role": "system", "content": system}] if system else []
+        messages: list[dict[str, Any]] = []
+        if system:
+            messages.append({"role": "system", "content": system})
         if isinstance(prompt, str):
             messages.append({"role": "user", "content": prompt})
         else:
             messages += [message_to_wire(message) for message in prompt or []]
         key = os.environ.get(getattr(data, "key_variable", None) or "")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        servers = {
-            name: {"url": url, "headers": headers, "timeout": self.config.tool_timeout}
-            for name, url in mcp_urls.items()
-        }
-        async with AsyncExitStack() as stack:
-            try:
-                tools, places, connections = await connect_mcp({"mcpServers": servers}, stack)
-            except Exception as error:
-                raise vf.ToolsetError(f"the tools can't be listed: {_words(error)}") from error
-            session = await stack.enter_async_context(
-                aiohttp.ClientSession(
-                    headers={"Authorization": f"Bearer {secret}"},
-                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0),
-                )
-            )
+        model = {"Authorization": f"Bearer {secret}"}
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
+            tools = ToolServers(session, mcp_urls, headers, self.config.tool_timeout)
             asked: dict[str, Any] = {"model": ctx.model, "messages": messages}
-            if tools:
-                asked["tools"] = tools
+            if schemas := await tools.schemas():
+                asked["tools"] = schemas
             while True:
-                said = await _said(session, f"{endpoint}/chat/completions", asked)
+                said = await _said(session, f"{endpoint}/chat/completions", model, asked)
                 messages.append(said)
                 if not said.get("tool_calls"):
                     return vf.ProgramResult(exit_code=0, stdout="", stderr="")
                 for call in said["tool_calls"]:
-                    content = await _called(call["function"], places, connections)
+                    function = call["function"]
+                    content = await tools.call(function["name"], function.get("arguments"))
                     reply = {"role": "tool", "tool_call_id": call["id"], "content": content}
                     messages.append(reply)
 
 
-async def _said(session: aiohttp.ClientSession, url: str, asked: dict[str, Any]) -> dict[str, Any]:
+async def _said(
+    session: aiohttp.ClientSession, url: str, headers: dict[str, str], asked: dict[str, Any]
+) -> dict[str, Any]:
     """The model's next message. Raises `RuntimeError` and `ClientError`."""
     for attempt in range(ATTEMPTS):
         last = attempt == ATTEMPTS - 1
         try:
-            async with session.post(url, json=asked) as response:
+            async with session.post(url, json=asked, headers=headers) as response:
                 text = await response.text()
                 if response.status < 400:
                     message: dict[str, Any] = json.loads(text)["choices"][0]["message"]
@@ -95,28 +88,3 @@ async def _said(session: aiohttp.ClientSession, url: str, asked: dict[str, Any])
                 raise
         await asyncio.sleep(2**attempt / 2)
     raise AssertionError
-
-
-async def _called(
-    function: dict[str, Any], places: dict[str, tuple[str, str]], connections: dict[str, Any]
-) -> Any:
-    """What a call answered, or what is wrong with it. Raises `ToolsetError`."""
-    name = function["name"]
-    try:
-        arguments = json.loads(function.get("arguments") or "{}")
-    except json.JSONDecodeError as error:
-        return f"error: the arguments are no JSON: {error}"
-    if not isinstance(arguments, dict):
-        return f"error: the arguments are a JSON object, not {type(arguments).__name__}"
-    if name not in places:
-        return f"error: there is no tool {name!r}"
-    server, tool = places[name]
-    try:
-        result = await connections[server].run(lambda client: client.call_tool(tool, arguments))
-    except Exception as error:
-        raise vf.ToolsetError(f"{name} can't be called: {_words(error)}") from error
-    return mcp_content_to_chat_content(result.content)
-
-
-def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"

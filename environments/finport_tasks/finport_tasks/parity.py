@@ -19,7 +19,7 @@ import verifiers.v1 as vf
 from bench.record import Ending, EpisodeRecord
 from bench.rollouts import messages_of
 from bench.runs.reader import Run
-from finport_tasks.scoring import ENDINGS, RECORD, record_fields
+from finport_tasks.scoring import ENDINGS, RECORD, record_fields, score_of
 from finport_tasks.servers.tool import FinportState
 from finport_tasks.taskset import FinportConfig, FinportTask, FinportTaskset
 
@@ -71,7 +71,9 @@ async def scored(task: FinportTask, trace: vf.Trace) -> dict[str, Any]:
         await task.score(trace)
     except vf.ToolsetError as error:
         outage = str(error).removeprefix("outage: ")
-        return {"reward": None, "figures": None, "outage": outage}
+        # An errored trace has no metrics; these are what they would be.
+        found = await score_of(task.data.suite, task.task, trace)
+        return {"reward": None, "figures": dict(found.figures), "outage": outage}
     figures = {name: value for name, value in trace.metrics.items() if name != "passed"}
     return {"reward": trace.reward, "figures": figures, "outage": None}
 

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import verifiers.v1 as vf
-from pydantic import Field, TypeAdapter
+from pydantic import Field, PrivateAttr, TypeAdapter
 
 from bench.client import HttpClient
 from bench.record import EpisodeRecord
-from bench.rollouts import Play, Rollouts
+from bench.rollouts import Play, Rollouts, Score
 from bench.task import Task
 from finport_tasks.scoring import FRAMEWORK, suite_with
 from gateway.trace import CallRecord
@@ -48,6 +48,16 @@ class FinportState(vf.State):
 
     record: str = ""
     """The calls of the episode so far, as JSON."""
+    _score: Score | None = PrivateAttr(None)
+
+    @property
+    def score(self) -> Score | None:
+        """What the metrics found, which come before the reward."""
+        return self._score
+
+    @score.setter
+    def score(self, found: Score | None) -> None:
+        self._score = found
 
 
 class FinportToolsetConfig(vf.ToolsetConfig):
