@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import verifiers.v1 as vf
+
 from bench.processes import gateway, server
 
 HERE = Path(__file__).parent
@@ -59,7 +60,7 @@ async def play(rollouts: int, at_once: int, kills: int, away: float) -> dict[str
         oracle = (sys.executable, str(HERE / "oracle.py"), "--tasks", str(rollouts))
         killed = Killed(folder)
         await killed.start()
-        async with server(folder, *oracle) as model:
+        async with server(folder, *oracle, quiet=True) as model:
             try:
                 return await _play(killed, model.url, rollouts, at_once, kills, away)
             finally:

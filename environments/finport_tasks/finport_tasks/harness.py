@@ -33,7 +33,7 @@ class FinportHarness(vf.Harness[FinportHarnessConfig]):
     async def launch(
         self,
         ctx: vf.ModelContext,
-        trace: vf.Trace,
+        trace: vf.Trace,  # noqa: ARG002
         runtime: vf.Runtime,  # noqa: ARG002
         endpoint: str,
         secret: str,

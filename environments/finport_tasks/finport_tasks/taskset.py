@@ -23,6 +23,7 @@ from finport_tasks.servers.tool import FinportState, FinportToolset, FinportTool
 
 HARNESS = "finport_tasks"
 
+
 @lru_cache(4096)
 def _read(text: str) -> Task:
     return Task.model_validate_json(text)
@@ -116,14 +117,13 @@ class FinportTask(vf.Task[FinportData, FinportState, FinportTaskConfig]):
 
     @vf.reward
     async def reward(self, trace: vf.Trace) -> float:
-        score = trace.state.score or await scored(self.data.suite, self.task, trace)
+        score = await scored(self.data.suite, self.task, trace)
         assert score.reward is not None  # noqa: S101 - an outage is raised
         return score.reward
 
     @vf.metric
     async def figures(self, trace: vf.Trace) -> Mapping[str, float]:
-        trace.state.score = None
-        score = trace.state.score = await scored(self.data.suite, self.task, trace)
+        score = await scored(self.data.suite, self.task, trace)
         return {**score.figures, "passed": float(score.passed)}
 
     async def validate(self, runtime: vf.Runtime) -> bool | None:  # noqa: ARG002

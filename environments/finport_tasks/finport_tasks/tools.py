@@ -116,7 +116,9 @@ class ToolServers:
             answer: dict[str, Any] = next(one for one in answers if one.get("id") == asked["id"])
         except (ValueError, AttributeError, StopIteration) as error:
             if status >= 400:
-                raise vf.ToolsetError(f"the gateway refuses: HTTP {status}: {text[:300]}") from error
+                raise vf.ToolsetError(
+                    f"the gateway refuses: HTTP {status}: {text[:300]}"
+                ) from error
             raise Unreachable(f"no answer of MCP: {text[:300]}") from error
         if (answer.get("error") or {}).get("code") == INTERNAL_ERROR:
             raise Unreachable(str(answer["error"].get("message")))

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import verifiers.v1 as vf
-from pydantic import Field, PrivateAttr, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from bench.client import HttpClient
 from bench.record import EpisodeRecord
-from bench.rollouts import Play, Rollouts, Score
+from bench.rollouts import Play, Rollouts
 from bench.task import Task
 from finport_tasks.scoring import FRAMEWORK, suite_with
 from gateway.trace import CallRecord
@@ -48,16 +48,6 @@ class FinportState(vf.State):
 
     record: str = ""
     """The calls of the episode so far, as JSON."""
-    _score: Score | None = PrivateAttr(None)
-
-    @property
-    def score(self) -> Score | None:
-        """What the metrics found, which come before the reward."""
-        return self._score
-
-    @score.setter
-    def score(self, found: Score | None) -> None:
-        self._score = found
 
 
 class FinportToolsetConfig(vf.ToolsetConfig):
@@ -107,7 +97,9 @@ class FinportToolset(vf.Toolset[FinportToolsetConfig, FinportState]):
 
         parameters = []
         required = set(told.get("required", ()))
-        for key, about in sorted(told["properties"].items(), key=lambda one: one[0] not in required):
+        for key, about in sorted(
+            told["properties"].items(), key=lambda one: one[0] not in required
+        ):
             kind = TYPES.get(str(about.get("type")), Any)
             annotated = Annotated[
                 kind if key in required else kind | None,
