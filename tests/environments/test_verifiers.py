@@ -18,7 +18,7 @@ from bench.record import EpisodeRecord
 from bench.rollouts import Rollouts
 from bench.runs.reader import Run
 from tests.support.checkout import ROOT
-from tests.support.commands import finbench_in
+from tests.support.commands import finbench_in, serving
 from tests.support.markets import write_market
 
 pytestmark = pytest.mark.anyio
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.anyio
 ENVIRONMENTS = os.environ.get("TEST_ENVIRONMENTS")
 EXAMPLES = ROOT / "environments" / "finport_tasks" / "examples"
 LONG_S = 180.0
+KEY = "fp_0451"
 
 
 def why_missing() -> str | None:
@@ -42,18 +43,19 @@ if reason := why_missing():
 BIN = Path(str(ENVIRONMENTS)) / "verifiers" / "bin"
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path, **variables: str) -> dict[str, str]:
     """No settings, keys or configuration from outside."""
-    return {"HOME": str(folder), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    return {"HOME": str(folder), "PATH": path, **variables}
 
 
-def told(folder: Path, *words: str | Path) -> str:
+def told(folder: Path, *words: str | Path, **variables: str) -> str:
     """What a command of the framework wrote."""
     command = [str(BIN / words[0]), *map(str, words[1:])]
     done = subprocess.run(
         command,
         cwd=folder,
-        env=environment(folder),
+        env=environment(folder, **variables),
         capture_output=True,
         text=True,
         timeout=LONG_S,
@@ -91,9 +93,11 @@ def model(folder: Path, *command: str) -> Iterator[str]:
         process.communicate()
 
 
-def evaluated(folder: Path, url: str, *options: str | Path) -> list[dict[str, Any]]:
+def evaluated(
+    folder: Path, url: str, *options: str | Path, **variables: str
+) -> list[dict[str, Any]]:
     run = ("--model", "m", "--client.base-url", url, "--no-push", "--no-rich")
-    told(folder, "vf-eval", "finport-tasks", *run, "-o", "evaluated", *options)
+    told(folder, "vf-eval", "finport-tasks", *run, "-o", "evaluated", *options, **variables)
     return traces(folder / "evaluated")
 
 
@@ -114,6 +118,23 @@ def test_a_right_answer_earns_the_reward_and_a_replay_finds_the_same(tmp_path: P
     again = traces(tmp_path / "replayed")
     assert [trace["metrics"] for trace in again] == [trace["metrics"] for trace in found]
     assert [trace["rewards"] for trace in again] == [trace["rewards"] for trace in found]
+
+
+def test_a_gateway_elsewhere_is_sent_its_key_and_refuses_others(tmp_path: Path) -> None:
+    world = {"FINPORT_SIMULATED_SEED": "0", "FINPORT_SIMULATED_NOW": "2026-06-30"}
+    chosen = ("--env.taskset.task.key-variable", "MY_KEY", "-n", "1")
+    (tmp_path / "wrong").mkdir()
+    with serving(tmp_path, FINPORT_API_KEYS=f"mine={KEY}", **world) as (_, gateway):
+        there = ("--env.taskset.task.gateway", gateway, *chosen)
+        with model(tmp_path, "python", str(EXAMPLES / "oracle.py"), "--tasks", "1") as url:
+            (trace,) = evaluated(tmp_path, url, *there, MY_KEY=KEY)
+        never = ("--env.agent.retries.rules", "[]")
+        (refused,) = evaluated(tmp_path / "wrong", url, *there, *never, MY_KEY="fp_other")
+    assert trace["rewards"]["reward"]["score"] == 1.0
+    assert (refused["ok"], refused["errors"][0]["type"]) == (False, "ToolsetError")
+    assert "not known" in refused["errors"][0]["message"]
+    assert KEY not in json.dumps(trace)
+    assert "fp_other" not in json.dumps(refused)
 
 
 def test_each_rollout_has_a_session_of_its_own(tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ from finport_tasks.tools import ToolServers
 ATTEMPTS = 3
 """How often a request to the model is made that met a fault of its endpoint."""
 
+MODEL_S = 3600.0
+"""How long a request to the model may take; the agent's own timeout is usually shorter."""
+
 TRANSIENT = (408, 409, 429)
 
 
@@ -52,7 +55,7 @@ class FinportHarness(vf.Harness[FinportHarnessConfig]):
         key = os.environ.get(getattr(data, "key_variable", None) or "")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         model = {"Authorization": f"Bearer {secret}"}
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=MODEL_S)) as session:
             tools = ToolServers(session, mcp_urls, headers, self.config.tool_timeout)
             asked: dict[str, Any] = {"model": ctx.model, "messages": messages}
             if schemas := await tools.schemas():

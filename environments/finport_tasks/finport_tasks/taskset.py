@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import quote
 
 import verifiers.v1 as vf
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from bench.client import HttpClient
+from bench.processes import ServerNotReadyError
 from bench.rollouts import Rollouts, endless_tasks
 from bench.suites import load_suite
 from bench.suites.generated.answer import Answer
@@ -22,6 +23,7 @@ from finport_tasks.scoring import RECORD, scored, suite_with
 from finport_tasks.servers.tool import FinportState, FinportToolset, FinportToolsetConfig, NoTrace
 
 HARNESS = "finport_tasks"
+DIFFICULTIES = frozenset(range(1, 6))
 
 
 @lru_cache(4096)
@@ -44,8 +46,7 @@ class FinportTaskConfig(vf.TaskConfig):
     gateway: str | None = None
     """URL of a gateway; None for one of this process, over simulated upstreams."""
     key_variable: str | None = None
-    """The environment variable that has the gateway's key. Its name must not contain API_KEY:
-    those are kept from processes that verifiers starts."""
+    """The environment variable that has the gateway's key."""
     max_rows: int | None = Field(None, ge=1)
     """Rows of a table in an answer; None for the gateway's own limit."""
     tools: FinportToolsetConfig = FinportToolsetConfig()
@@ -56,6 +57,16 @@ class FinportTaskConfig(vf.TaskConfig):
     def _is_http(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("http://", "https://")):
             raise ValueError("gateway: a URL begins with http:// or https://")
+        return value
+
+    @field_validator("key_variable")
+    @classmethod
+    def _is_inherited(cls, value: str | None) -> str | None:
+        if value is not None and "API_KEY" in value.upper():
+            raise ValueError(
+                f"key_variable: verifiers keeps {value} from its processes; "
+                "name a variable without API_KEY in its name"
+            )
         return value
 
     @property
@@ -81,11 +92,14 @@ class FinportTask(vf.Task[FinportData, FinportState, FinportTaskConfig]):
         return _read(self.data.task)
 
     async def gateway(self) -> str:
-        """The URL of the gateway. Raises `TimeoutError` and `ServerNotReadyError`."""
+        """The URL of the gateway. Raises `ToolsetError`."""
         if self.config.gateway is not None:
             return self.config.gateway.rstrip("/")
         suite = suite_with(self.data.suite, self.task, self.data.dataset)
-        return await own_gateway({"upstream": "simulated", **suite.gateway_settings}).url()
+        try:
+            return await own_gateway({"upstream": "simulated", **suite.gateway_settings}).url()
+        except (ServerNotReadyError, TimeoutError) as error:
+            raise vf.ToolsetError(f"outage: the gateway did not start: {error}") from error
 
     async def setup(self, trace: vf.Trace) -> None:
         """Find the gateway, and how this agent reaches it."""
@@ -169,12 +183,22 @@ class FinportConfig(vf.TasksetConfig):
     """At most so many tasks."""
     task: FinportTaskConfig = FinportTaskConfig()
 
+    @property
+    def is_endless(self) -> bool:
+        return self.suite == "generated" and self.dataset is None
+
+    @model_validator(mode="after")
+    def _has_tasks(self) -> Self:
+        """Tasks of a difficulty that is never made would be sought without an end."""
+        if self.is_endless and (unknown := {*self.difficulties} - DIFFICULTIES):
+            raise ValueError(f"difficulties: {min(unknown)} is none; generated tasks have 1 to 5")
+        return self
+
 
 class FinportTaskset(vf.Taskset[FinportTask, FinportConfig]):
     def __init__(self, config: FinportConfig) -> None:
         super().__init__(config)
-        self.is_endless = config.suite == "generated" and config.dataset is None
-        self.INFINITE = self.is_endless and config.limit is None
+        self.INFINITE = config.is_endless and config.limit is None
 
     def load(self) -> Iterator[FinportTask]:
         """Raises `SuiteError`."""
@@ -183,7 +207,7 @@ class FinportTaskset(vf.Taskset[FinportTask, FinportConfig]):
     def _chosen(self) -> Iterator[FinportTask]:
         config = self.config
         tasks: Iterable[Task]
-        if self.is_endless:
+        if config.is_endless:
             tasks = endless_tasks(config.seed)
         else:
             tasks = load_suite(config.suite, config.dataset).tasks

@@ -14,6 +14,10 @@ from typing import Any
 import aiohttp
 import verifiers.v1 as vf
 
+from bench.agents import ToolCall
+from bench.runs.episode import refused
+from gateway import ErrorCode
+
 ATTEMPTS = 6
 """How often a request is made; all its waits take some 15 s."""
 
@@ -75,15 +79,15 @@ class ToolServers:
         try:
             given = json.loads(arguments or "{}")
         except json.JSONDecodeError as error:
-            return f"error: the arguments are no JSON: {error}"
+            return _refusal(name, f"the arguments are no JSON: {error}")
         if not isinstance(given, dict):
-            return f"error: the arguments are a JSON object, not {type(given).__name__}"
+            return _refusal(name, f"the arguments are a JSON object, not {type(given).__name__}")
         if name not in self._places:
-            return f"error: there is no tool {name!r}"
+            return _refusal(name, "there is no such tool", ErrorCode.UNKNOWN_TOOL)
         url, tool = self._places[name]
         answer = await self._asked(url, "tools/call", {"name": tool, "arguments": given})
         if (error := answer.get("error")) is not None:
-            return f"error: {error.get('message')}"
+            return _refusal(name, str(error.get("message")))
         return "\n".join(part.get("text") or "" for part in answer["result"]["content"])
 
     async def _asked(self, url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -125,6 +129,11 @@ class ToolServers:
         if asked["method"] != "tools/call" and "error" in answer:
             raise vf.ToolsetError(f"the tools can't be listed: {answer['error']}")
         return answer
+
+
+def _refusal(tool: str, text: str, code: ErrorCode = ErrorCode.INVALID_ARGUMENTS) -> str:
+    """What a gateway would have answered to a call that it can't be asked."""
+    return refused(code, text, ToolCall(tool, {})).to_json().decode()
 
 
 def _events(text: str) -> Iterator[Any]:
