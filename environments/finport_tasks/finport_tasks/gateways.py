@@ -59,8 +59,7 @@ class OwnGateway:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
         port = "0"
         while not self._ending.is_set():
-            settings = {"access_log": False, **self._settings}
-            async with gateway(folder, "--port", port, quiet=True, **settings) as server:
+            async with gateway(folder, "--port", port, quiet=True, **self._settings) as server:
                 self.process_id, self.starts = server.process.pid, self.starts + 1
                 port = str(urlsplit(server.url).port)
                 if not self._url.done():
