@@ -50,5 +50,7 @@ lock: install
 	$(COMPILE) --extra akshare --extra finova --extra mcp --extra parquet --extra ray --extra redis \
 	  --extra dev pyproject.toml --output-file requirements.lock
 	for list in tests/clients/*.in; do $(COMPILE) $$list --output-file $${list%.in}.lock || exit; done
-	$(COMPILE) --override tests/training/overrides.in tests/training/requirements.in \
+	for list in tests/environments/*.in; do \
+	  $(COMPILE) --extra akshare pyproject.toml $$list --output-file $${list%.in}.lock || exit; done
+	$(COMPILE) --override tests/training/overrides.in pyproject.toml tests/training/requirements.in \
 	  --output-file tests/training/requirements.lock

@@ -3,8 +3,8 @@
     finbench tasks make --n 1000 --difficulty 1..2 --out tasks.jsonl
     python train_grpo.py MODEL tasks.jsonl OUT --steps 20
 
-A rollout that an outage kept from its answer has no reward, and TRL leaves it out. OUT/rewards.jsonl
-has a line for each batch: `before`, `train` or `after`, its rewards, and its outages.
+A rollout that an outage kept from its answer has no reward, and TRL leaves it out. The file
+OUT/rewards.jsonl has a line for each batch: `before`, `train` or `after`, rewards and outages.
 """
 
 import argparse

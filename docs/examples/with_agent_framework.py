@@ -1,4 +1,4 @@
-"""Microsoft's Agent Framework with Finport's tools: python with_agent_framework.py MODEL QUESTION"""
+"""Microsoft's Agent Framework with our tools: python with_agent_framework.py MODEL QUESTION"""
 
 import asyncio
 import os

@@ -39,9 +39,11 @@ def shown(world: World, market: Market, number: int) -> list[dict]:
 
 
 def tokenizer_of(texts: list[str]) -> PreTrainedTokenizerFast:
-    """One whose words are long pieces of these few texts, so that a conversation is short."""
+    """One whose words are long pieces of lines of these texts, so that a conversation is short."""
     made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    lines = pre_tokenizers.Split("\n", "isolated")
+    text = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.pre_tokenizer = pre_tokenizers.Sequence([lines, text])
     made.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=WORDS,

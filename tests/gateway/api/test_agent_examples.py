@@ -1,5 +1,5 @@
-"""The examples of agents' frameworks in docs/examples: each finds a tool, calls it through a gateway
-and gives its answer. TEST_CLIENTS names the folder of their environments, as for other clients.
+"""Agents of frameworks, the examples of docs/examples: each calls a tool through a gateway and gives
+its answer. TEST_CLIENTS names the folder of their environments, as for other clients.
 """
 
 import asyncio
@@ -74,8 +74,11 @@ async def test_an_agent_of_a_framework_calls_a_tool_and_answers(
         process = await asyncio.create_subprocess_exec(
             *(folder / "bin" / "python", program, "played", QUESTION),
             env={
-                **{"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "FINPORT_URL": url},
-                **{"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"},
+                "HOME": str(tmp_path),
+                "TMPDIR": str(tmp_path),
+                "FINPORT_URL": url,
+                "OPENAI_BASE_URL": model.url,
+                "OPENAI_API_KEY": "none",
                 "OPENAI_AGENTS_DISABLE_TRACING": "1",
             },
             stdout=asyncio.subprocess.PIPE,
