@@ -695,7 +695,7 @@ async def test_a_model_is_trained_by_what_its_rollouts_earn(tmp_path: Path) -> N
         done = await run_process(command, env={**os.environ, **own}, cwd=tmp_path)
         return done.stdout.decode()
 
-    await python(ROOT / "tests" / "training" / "warm_model.py", "tasks.jsonl", "warm", 200, 0.05)
+    await python(ROOT / "tests" / "training" / "warm_model.py", "tasks.jsonl", "warm", 200, 0.012)
     few = ("--chars", 200, "--rounds", 2, "--steps", 20, "--failure-rate", 0.2)
     trl = ("--trl", json.dumps(TRAINING))
     said = await python(examples / "train_grpo.py", "warm", "tasks.jsonl", "out", *few, *trl)

@@ -1,5 +1,5 @@
-"""Agents of frameworks, the examples of docs/examples: each calls a tool through a gateway and gives
-its answer. TEST_CLIENTS names the folder of their environments, as for other clients.
+"""Agents of frameworks, the examples of docs/examples: each calls a tool through a gateway and
+gives its answer. TEST_CLIENTS names the folder of their environments, as for other clients.
 """
 
 import asyncio
