@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from datasets import Dataset
+from transformers import PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
 
 from finport import EpisodeRecord, Gateway, GatewaySettings, Play, Rollouts, Score, Task
@@ -97,6 +98,8 @@ def train(options: argparse.Namespace, world: World) -> None:
         rewards = [score.reward for score in scores]
         outages = [score.outage for score in scores if score.outage is not None]
         lines.append({"part": part, "rewards": rewards, "outages": outages})
+        with (options.out / "rewards.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(lines[-1], ensure_ascii=False) + "\n")
         return rewards
 
     rows = [{"prompt": world.prompt(task), "number": n} for n, task in enumerate(world.tasks)]
@@ -111,6 +114,9 @@ def train(options: argparse.Namespace, world: World) -> None:
         ),
         train_dataset=Dataset.from_list(rows),
         eval_dataset=Dataset.from_list(rows),
+        processing_class=PreTrainedTokenizerFast.from_pretrained(  # as its file says
+            options.model, padding_side="left", truncation_side="left"
+        ),
         environment_factory=lambda: Market(world, options.chars),
     )
     trainer.evaluate()
@@ -119,8 +125,6 @@ def train(options: argparse.Namespace, world: World) -> None:
     took_s, part = time.perf_counter() - began, "after"
     trainer.evaluate()
     trainer.save_model()
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    (options.out / "rewards.jsonl").write_text(text, "utf-8")
     told = {"steps": options.steps, "steps_per_s": round(options.steps / took_s, 3)}
     for name in ("before", "train", "after"):
         given = [one for line in lines if line["part"] == name for one in line["rewards"]]
