@@ -145,12 +145,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--chars", type=int, default=2_000, help="of each answer that it reads")
-    parser.add_argument("--failure-rate", type=float, default=0.0, help="of the upstream")
+    parser.add_argument("--gateway", type=json.loads, default={}, help="settings, as JSON")
     parser.add_argument("--trl", type=json.loads, default={}, help="fields of GRPOConfig, as JSON")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    fails = {"simulated_failure_rate": options.failure_rate, "cache_dir": options.out / "cache"}
-    with World.open(options.tasks, **fails) as world:
+    settings = {"cache_dir": options.out / "cache", **options.gateway}
+    with World.open(options.tasks, **settings) as world:
         train(options, world)
 
 
