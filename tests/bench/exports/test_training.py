@@ -678,12 +678,14 @@ async def test_a_model_is_trained_by_what_its_rollouts_earn(tmp_path: Path) -> N
     programs = Path(ENVIRONMENT or ".") / "bin"
     if not (programs / "accelerate").exists():
         pytest.skip(why_trl_is_missing() or "PyTorch is not installed beside TRL")
-    made = ("tasks", "make", "--n", "3", "--difficulty", "1", "--language", "en", "--seed", "3")
+    made = ("tasks", "make", "--n", "60", "--difficulty", "1", "--language", "en", "--seed", "3")
     assert finbench(*made, "--out", str(tmp_path / "all.jsonl")).returncode == 0
     tasks = [json.loads(line) for line in (tmp_path / "all.jsonl").read_bytes().splitlines()]
     for task in tasks:  # a short prompt: the model is tiny
         task["tools"] = sorted({call["tool"] for call in task["calls"]})
-    text = "".join(json.dumps(task, ensure_ascii=False) + "\n" for task in tasks)
+    catalog = Catalog.load()  # AkShare is not in the environment
+    tasks = [t for t in tasks if all(catalog[n].binding.source == "rapidapi" for n in t["tools"])]
+    text = "".join(json.dumps(task, ensure_ascii=False) + "\n" for task in tasks[:3])
     (tmp_path / "tasks.jsonl").write_text(text, "utf-8")
     examples = ROOT / "docs" / "examples"
     own = {
