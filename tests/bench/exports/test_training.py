@@ -705,7 +705,8 @@ async def test_a_model_is_trained_by_what_its_rollouts_earn(tmp_path: Path) -> N
     trl = ("--trl", json.dumps(TRAINING))
     said = await python(examples / "train_grpo.py", "warm", "tasks.jsonl", "out", *few, *trl)
     told = json.loads(said.splitlines()[-1])
-    lines = [json.loads(line) for line in (tmp_path / "out" / "rewards.jsonl").open("rb")]
+    rewards = (tmp_path / "out" / "rewards.jsonl").read_bytes().splitlines()
+    lines = [json.loads(line) for line in rewards]
     assert [line["part"] for line in lines] == ["before", *["train"] * 20, "after"]
     for line in lines:
         masked = [reward for reward in line["rewards"] if reward is None]
