@@ -52,8 +52,8 @@ lock: install
 	for list in tests/clients/*.in; do $(COMPILE) $$list --output-file $${list%.in}.lock || exit; done
 	$(COMPILE) --no-deps --python-version 3.12 tests/environments/harbor.in \
 	  --output-file tests/environments/harbor.lock
-	for list in inspect openenv verifiers; do \
+	for list in agents inspect openenv verifiers; do \
 	  $(COMPILE) --extra akshare --extra finova pyproject.toml tests/environments/$$list.in \
 	    --output-file tests/environments/$$list.lock || exit; done
-	$(COMPILE) --override tests/training/overrides.in tests/training/requirements.in \
+	$(COMPILE) --override tests/training/overrides.in pyproject.toml tests/training/requirements.in \
 	  --output-file tests/training/requirements.lock

@@ -12,6 +12,8 @@ from bench.agents.declaration import AgentParts as AgentParts
 from bench.agents.declaration import AgentSettingsError as AgentSettingsError
 from bench.agents.declaration import AgentType as AgentType
 from bench.agents.declaration import NoOptions as NoOptions
+from bench.agents.function import OfferedTool as OfferedTool
+from bench.agents.function import ToolBox as ToolBox
 from bench.agents.scripted import ErrorRates as ErrorRates
 from bench.agents.scripted import ScriptedAgent as ScriptedAgent
 from bench.judges.judge import Judge as Judge

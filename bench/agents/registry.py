@@ -18,6 +18,7 @@ from bench.agents.declaration import (
     AnyAgentType,
     NoOptions,
 )
+from bench.agents.function import FORM, function_type
 from bench.models.settings import ModelSettings
 from bench.own import OwnError, is_own, lacking, load, words_of
 from gateway.pipeline.bind import masked
@@ -45,10 +46,16 @@ def agent_named(name: str) -> AnyAgentType:
         allowed = ", ".join(AGENTS)
         text = f"no agent is named {name!r}; there are: {allowed}, or `module:Name`"
         raise AgentSettingsError(text)
+    of_function = name.startswith(FORM)
     try:
-        found = load(AGENTS.get(name, name))
+        found = load(AGENTS.get(name, name.removeprefix(FORM)))
     except OwnError as error:
         raise AgentSettingsError(f"agent {error}") from error
+    if of_function:
+        if not callable(found):
+            text = "it is no factory, a function without arguments that gives the agent"
+            raise AgentSettingsError(f"agent {name}: {text}")
+        return function_type(name.removeprefix(FORM), found)
     if isinstance(found, AgentType):
         if not is_dataclass(found.options):
             raise AgentSettingsError(f"agent {name}: its `options` are no dataclass")

@@ -59,7 +59,7 @@ _agent = together(
         show_default=True,
         callback=beside,
         help="scripted, replay, solver, llm, fatr; in markets buy-and-hold, random, momentum, "
-        "finmem; or `module:Name`.",
+        "finmem; `module:Name`, or `python:module:factory` for a function.",
     ),
     click.option(
         "--agent-option",

@@ -34,6 +34,7 @@ from aiolimiter import AsyncLimiter
 
 from bench.agents import Agent, Episode, ModelError, Round, ToolCall
 from bench.agents.agent import checked
+from bench.agents.function import FunctionAgent
 from bench.client import HttpClient, ToolClient
 from bench.judges import Judge
 from bench.judges.judging import JUDGE_S, Judging
@@ -179,6 +180,7 @@ class Driver:
         self._opened_with = environment
         self._suite = suite
         self._agent = agent
+        self._ended = agent.ended if isinstance(agent, FunctionAgent) else None
         self._client = client
         self._is_remote = isinstance(client, HttpClient)
         self._run = run
@@ -316,6 +318,9 @@ class Driver:
                 end(record, Ending.TIME, f"limit: {self._limits.wall_s:g} s have passed")
             else:
                 end(record, Ending.AGENT_ERROR, f"agent: {words_of(error)}")
+        finally:
+            if self._ended is not None:
+                self._ended(episode)
         note_left(episode, course.rounds, record)
         if own_task is not None and own_task.cancelling():
             await self._take_back_cancellations()

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.agents import Agent
 from bench.models.client import ModelClient
+from bench.rollouts import text_of
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
 from bench.suites.fintoolbench.suite import LabelledTasks
@@ -74,7 +75,7 @@ class PlayedModel:
         except (AssertionError, ValidationError) as error:
             self.broken.append(repr(error))
             return web.Response(status=400)
-        first = body["messages"][0]["content"].split("\n")[0]
+        first = text_of(body["messages"][0]["content"]).split("\n")[0]
         if first.startswith("TASK: "):
             self.asides.append(body)
             said = await self.aside[first.removeprefix("TASK: ")](body)
@@ -139,7 +140,7 @@ async def playing(*answers: Answer) -> AsyncIterator[PlayedModel]:
     async with upstream(played.answer) as url:
         played.url = f"{url}/v1"
         yield played
-        assert not played.broken
+        assert not played.broken, played.broken
 
 
 class Outputs:

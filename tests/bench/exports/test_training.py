@@ -649,3 +649,69 @@ async def test_a_model_is_trained_on_runs_served_and_measured_again(
     metrics = json.loads((tmp_path / "again" / "metrics.json").read_bytes())
     assert metrics["usage"]["model_calls"]["failed"] == 0
     assert metrics["usage"]["tokens"]["output"] > 0
+
+
+TRAINING = {
+    "use_cpu": True,
+    "bf16": False,
+    "gradient_checkpointing": False,
+    "learning_rate": 1e-4,
+    "per_device_train_batch_size": 12,
+    "per_device_eval_batch_size": 12,
+    "num_generations": 4,
+    "num_generations_eval": 4,
+    "steps_per_generation": 1,
+    "max_completion_length": 200,
+    "report_to": "none",
+    "save_strategy": "no",
+}
+"""Of a training that takes a minute on one core."""
+
+FAILING = {"simulated_failure_rate": 0.2, "retries": 0, "memory_bytes": 0, "disk_bytes": 0}
+"""Settings of a gateway that makes every call anew, once, and fails in a fifth of them."""
+
+
+@pytest.mark.soak
+@pytest.mark.anyio
+async def test_a_model_is_trained_by_what_its_rollouts_earn(tmp_path: Path) -> None:
+    """Twenty steps of GRPO, in which the simulated upstream fails and no failure is a reward."""
+    programs = Path(ENVIRONMENT or ".") / "bin"
+    if not (programs / "accelerate").exists():
+        pytest.skip(why_trl_is_missing() or "PyTorch is not installed beside TRL")
+    made = ("tasks", "make", "--n", "60", "--difficulty", "1", "--language", "en", "--seed", "3")
+    assert finbench(*made, "--out", str(tmp_path / "all.jsonl")).returncode == 0
+    tasks = [json.loads(line) for line in (tmp_path / "all.jsonl").read_bytes().splitlines()]
+    for task in tasks:  # a short prompt: the model is tiny
+        task["tools"] = sorted({call["tool"] for call in task["calls"]})
+    known = {tool.name for tool in Catalog.load() if tool.binding.source == "rapidapi"}
+    tasks = [task for task in tasks if known.issuperset(task["tools"])]  # none needs AkShare
+    text = "".join(json.dumps(task, ensure_ascii=False) + "\n" for task in tasks[:3])
+    (tmp_path / "tasks.jsonl").write_text(text, "utf-8")
+    examples = ROOT / "docs" / "examples"
+    own = {
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "TRL_EXPERIMENTAL_SILENCE": "1",
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, examples))),
+    }
+
+    async def python(*words: object) -> str:
+        command = [str(word) for word in (programs / "python", *words)]
+        done = await run_process(command, env={**os.environ, **own}, cwd=tmp_path)
+        return done.stdout.decode()
+
+    await python(ROOT / "tests" / "training" / "warm_model.py", "tasks.jsonl", "warm", 200, 0.012)
+    few = ("--chars", 200, "--rounds", 2, "--steps", 20, "--gateway", json.dumps(FAILING))
+    trl = ("--trl", json.dumps(TRAINING))
+    said = await python(examples / "train_grpo.py", "warm", "tasks.jsonl", "out", *few, *trl)
+    told = json.loads(said.splitlines()[-1])
+    rewards = (tmp_path / "out" / "rewards.jsonl").read_bytes().splitlines()
+    lines = [json.loads(line) for line in rewards]
+    assert [line["part"] for line in lines] == ["before", *["train"] * 20, "after"]
+    for line in lines:
+        masked = [reward for reward in line["rewards"] if reward is None]
+        assert len(masked) == len(line["outages"])
+        assert all("upstream" in outage for outage in line["outages"])
+    assert told["train"]["masked"] > 0
+    assert 0 < told["train"]["reward"] <= 1
+    assert (tmp_path / "out" / "model" / "config.json").is_file()
