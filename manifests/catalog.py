@@ -32,6 +32,11 @@ DATA = Path(__file__).parent / "data"
 _MARKET = Path(__file__).parent / "market.json"
 _OWN = Path(__file__).parent / "own.json"
 
+RESERVED = frozenset(
+    ["search_tools", "describe_tool", "call_tool", "execute_tool", "read_result", "resolve_symbol"]
+)
+"""Names of the tools by which a gateway lets its clients find and call others."""
+
 MAX_QUERY = 2_000
 """Only this many characters of a query are read."""
 
@@ -87,11 +92,16 @@ class Catalog:
         taken = dict[str, Manifest]()
         for manifest in own:
             name = manifest.name
+            if name in RESERVED:
+                text = (
+                    f"{_home(manifest)} has a tool named {name}, which is one of the gateway's own"
+                )
+                raise CatalogError(f"{text}; give its tools a prefix")
             other = taken.setdefault(name, manifest)
             other = self.get(name) or other
             if other is not manifest:
                 who = " and ".join(_home(one) for one in (other, manifest))
-                raise CatalogError(f"two tools are named {name}: {who}")
+                raise CatalogError(f"two tools are named {name}: {who}; a prefix tells them apart")
         catalog = self._copy([*self, *own])
         given = {tool.manifest.revision: tool for tool in functions}
         catalog.functions = {**self.functions, **given}

@@ -218,7 +218,7 @@ class Search:
     def find(self, question: str, allowed: Collection[str] | None = None) -> Found:
         """The `allowed` tools that have anything of the question, ranked, and how sure that is."""
         intent = self.read(question)
-        if not question.strip():
+        if not question.strip() or not self.names:
             return Found((), 0.0, False, intent, ())
         features = self.features(intent)
         scores = self._scores(features)

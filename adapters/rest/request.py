@@ -59,18 +59,18 @@ class Request:
         query = f"?{'&'.join(self.query)}" if self.query else ""
         text = f"{self.base_url.rstrip('/')}{self.path}{query}"
         if _DOT_SEGMENT.search(self.path):
-            raise UpstreamFault("invalid", "an argument is a dot segment of the path")
+            raise UpstreamFault("misused", "an argument is a dot segment of the path")
         if len(text) > MAX_URL:
             words = f"the arguments make a URL of more than {MAX_URL} characters"
-            raise UpstreamFault("invalid", words)
+            raise UpstreamFault("misused", words)
         headers = dict(self.headers)
         if self.cookies:
             headers["Cookie"] = "; ".join(self.cookies)
         if not all(text.isprintable() for text in headers.values()):
-            raise UpstreamFault("invalid", "an argument that is sent as a header is not printable")
+            raise UpstreamFault("misused", "an argument that is sent as a header is not printable")
         if sum(map(len, headers.values())) > MAX_HEADER:
             words = f"the arguments make headers of more than {MAX_HEADER} characters"
-            raise UpstreamFault("invalid", words)
+            raise UpstreamFault("misused", words)
         return URL(text, encoded=True), headers
 
 
@@ -112,7 +112,7 @@ def _in_path(part: Part, value: Any) -> str:
     if part.style == "json":
         return _encoded(_json(value))
     if isinstance(value, list | dict) and not value:
-        raise UpstreamFault("invalid", f"{part.argument} is empty, and stands in the path")
+        raise UpstreamFault("misused", f"{part.argument} is empty, and stands in the path")
     if part.style == "simple":
         return _simple(part, value, _encoded)
     lead, joint = (".", ".") if part.style == "label" else (";", ";")

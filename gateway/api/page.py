@@ -30,11 +30,12 @@ from gateway.api.route import CALLER
 from gateway.call import Gateway
 from gateway.pipeline.bind import printable
 from gateway.search.finder import ToolFinder
-from manifests import Catalog, Manifest, Scalar
+from manifests import Catalog, Manifest
 from manifests.catalog import MAX_QUERY
 from manifests.common.duration import duration
 from manifests.common.terminal import plain
 from manifests.export import arguments_schema
+from manifests.manifest import canonical_json
 
 PAGE = 50
 """Tools on one page of results."""
@@ -51,7 +52,14 @@ HEADERS: Final[Mapping[str, str]] = {
 
 _CONTENT_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
-_CONTROLS = {"boolean": "checkbox", "integer": "number", "number": "number", "string": "text"}
+_CONTROLS = {
+    "boolean": "checkbox",
+    "integer": "number",
+    "number": "number",
+    "string": "text",
+    "array": "text",
+    "object": "text",
+}
 
 
 Filters = list[tuple[str, list[tuple[str, int]]]]
@@ -78,7 +86,8 @@ class WebPage:
         self._finder = finder
         self._document = document
         self._files, self._templates = _package_data()
-        self._filters_of: tuple[int, Filters] = -1, []
+        self._version = gateway.catalog.version
+        self._filters_of: dict[bool, Filters] = {}
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -97,21 +106,21 @@ class WebPage:
             wrong = ", ".join(str(problem["loc"][0]) for problem in error.errors())
             text = f"This link asks for something that there is not: {wrong}."
             return self._problem(400, "No such page", text)
-        catalog = self._gateway.catalog
+        catalog, caller = self._gateway.catalog, request.get(CALLER)
         if query.q:
-            caller = request.get(CALLER)
             with (caller or ANYONE).slot:
                 searched = await self._finder.search(query.q, query.tags, embeds=caller is not None)
             found = searched.tools
         else:
             searched, found = None, catalog.select(**query.tags)
+        found = [tool for tool in found if _is_public(tool) or caller is not None]
         start = (query.page - 1) * PAGE
         pages = max(1, -(-len(found) // PAGE))
         return self._html(
             "search.html",
             query=query,
             asked=query.q[:MAX_QUERY],
-            filters=self._filters(),
+            filters=self._filters(own=caller is not None),
             chosen=query.tags,
             searched=searched,
             total=len(found),
@@ -125,10 +134,12 @@ class WebPage:
     async def tool(self, request: web.Request) -> web.Response:
         """Show one tool and a form to call it."""
         name = request.match_info["name"]
-        manifest = self._gateway.catalog.get(name)
-        if manifest is None:
+        catalog, manifest = self._gateway.catalog, self._gateway.catalog.get(name)
+        is_shown = manifest is not None and (_is_public(manifest) or request.get(CALLER))
+        if manifest is None or not is_shown:
             name = printable(name)
-            nearest = self._gateway.catalog.nearest(name)
+            tools = (catalog.get(near) for near in catalog.nearest(name))
+            nearest = [tool.name for tool in tools if tool is not None and _is_public(tool)]
             return self._problem(404, "Unknown tool", f"No tool is named {name!r}.", nearest)
         shapes = self._gateway.answers.shapes
         return self._html(
@@ -154,12 +165,15 @@ class WebPage:
         headers = {**HEADERS, hdrs.CACHE_CONTROL: f"public, max-age={YEAR_S}, immutable"}
         return web.Response(body=body, content_type=content_type, charset="utf-8", headers=headers)
 
-    def _filters(self) -> Filters:
-        """The filters of the tools that there are now."""
+    def _filters(self, *, own: bool) -> Filters:
+        """The filters of the tools that there are now, with the user's own or without."""
         catalog = self._gateway.catalog
-        if self._filters_of[0] != catalog.version:
-            self._filters_of = catalog.version, _filters(catalog)
-        return self._filters_of[1]
+        if self._version != catalog.version:
+            self._version, self._filters_of = catalog.version, {}
+        if own not in self._filters_of:
+            shown = catalog if own else Catalog(tool for tool in catalog if _is_public(tool))
+            self._filters_of[own] = _filters(shown)
+        return self._filters_of[own]
 
     @cached_property
     def _reference(self) -> str:
@@ -222,6 +236,11 @@ def _package_data() -> tuple[Mapping[str, tuple[bytes, str]], Environment]:
     return static, environment
 
 
+def _is_public(tool: Manifest) -> bool:
+    """Whether callers that need a key, and have none, may see a tool: it is a packaged one."""
+    return tool.provider is None
+
+
 def _filters(catalog: Catalog) -> Filters:
     """Return each kind of tag with its values and the number of tools that carry each."""
     counts: dict[str, Counter[str]] = {
@@ -241,8 +260,9 @@ def _fields(manifest: Manifest) -> list[dict[str, Any]]:
     the form starts with.
     """
     schema, sample, fields = arguments_schema(manifest), manifest.sample(), []
+    types = {p.name: p.type for p in manifest.parameters}
     for name, said in schema["properties"].items():
-        type_, default, required = said["type"], said.get("default"), name in schema["required"]
+        type_, default, required = types[name], said.get("default"), name in schema["required"]
         options = said.get("enum", ())
         if type_ == "boolean" and default is None and not required:
             options = (True, False)  # an empty checkbox can't tell "no" from "not given"
@@ -262,8 +282,10 @@ def _fields(manifest: Manifest) -> list[dict[str, Any]]:
     return fields
 
 
-def _text(value: Scalar) -> str:
+def _text(value: object) -> str:
     """Return a value as the text that a form holds."""
+    if isinstance(value, list | dict):
+        return canonical_json(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -64,29 +64,34 @@ def record(
     Transactional tools are left out: their answers belong to one caller. If you start an
     interrupted recording again, it continues where it stopped.
     """
-    from manifests import Catalog
-
     if calls and tools is not None:
         raise click.UsageError("either --tools or --calls, not both")
     settings = read_settings(mode="record", snapshot=out, **simulated)
-    catalog = Catalog.load()
-    wanted = (
-        recorded_calls(calls)
-        if calls
-        else [(manifest.name, dict(manifest.sample())) for manifest in chosen_tools(catalog, tools)]
-    )
-    wanted = without_transactional(catalog, wanted)
-    bound = bound_calls(catalog, wanted)
-    run(lambda: _record(settings, catalog, bound, concurrency, as_json))
+
+    def chosen(catalog: "Catalog") -> "list[BoundCall]":
+        wanted = (
+            recorded_calls(calls)
+            if calls
+            else [(tool.name, dict(tool.sample())) for tool in chosen_tools(catalog, tools)]
+        )
+        return bound_calls(catalog, without_transactional(catalog, wanted))
+
+    if not settings.own_providers():  # what is wrong is told before anything is opened
+        from manifests import Catalog
+
+        bound = chosen(Catalog.load())
+        run(lambda: _record(settings, lambda _: bound, concurrency, as_json))
+    else:
+        run(lambda: _record(settings, chosen, concurrency, as_json))
 
 
 async def _record(
     settings: "GatewaySettings",
-    catalog: "Catalog",
-    calls: list["BoundCall"],
+    chosen: "Callable[[Catalog], list[BoundCall]]",
     concurrency: int,
     as_json: bool,
 ) -> int:
+    """Record the calls that are chosen of the gateway's tools."""
     import anyio
 
     from cache import Recorder, SnapshotError
@@ -95,8 +100,8 @@ async def _record(
     recorder: Recorder | None = None
     missed = Counter[str]()
     try:
-        async with Gateway.open(settings, catalog=catalog) as gateway:
-            answers = gateway.answers
+        async with Gateway.open(settings) as gateway:
+            answers, calls = gateway.answers, chosen(gateway.catalog)
             recorder = answers.recorder
             left = iter([c for c in calls if recorder and not recorder.answered(c.key)])
 

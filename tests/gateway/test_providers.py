@@ -5,9 +5,12 @@ import os
 import signal
 import subprocess
 import textwrap
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import orjson
 import pytest
 from hypothesis import given
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 
 from finport import Gateway, GatewaySettings, SettingsError, tool
 from manifests import ArgumentError, Catalog, Manifest, Signature
+from manifests.catalog import text_of
 from tests.support.commands import FINPORT, finport
 from tests.support.servers import asked, server
 from tests.support.waiting import PATIENCE_S
@@ -90,6 +94,82 @@ def test_a_value_and_its_text_bind_alike(value: Any) -> None:
     bound = signature.bind({"tickers": [], "terms": {"value": value}})
     assert orjson.loads(str(bound["terms"])) == {"value": value}
     assert signature.bind(bound) == bound
+
+
+OBJECTS = {"type": "object", "properties": {"a": {"type": "integer"}}}
+KINDS = [{"type": "object", "required": [name]} for name in "abcd"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        ({"items": OBJECTS, "uniqueItems": True}, [{"a": n} for n in range(5_500)]),
+        ({"items": {"oneOf": KINDS}}, [{}] * 20_000),
+        ({"items": {"oneOf": KINDS}}, [{"a": 1}] * 7_000),
+        ({"items": {"enum": [f"v{n}" for n in range(500)]}}, ["no"] * 13_000),
+    ],
+)
+def test_what_a_schema_asks_of_a_long_value_takes_no_time(schema: Any, values: Any) -> None:
+    parameter = {**ORDERS["parameters"][0], "json_schema": {"type": "array", **schema}}  # type: ignore[index]
+    parameter["example"] = "[]"
+    signature = Signature(Manifest.model_validate({**ORDERS, "parameters": (parameter,)}))
+    began = time.process_time()
+    with suppress(ArgumentError):
+        signature.bind({"tickers": values})
+    assert time.process_time() - began < 1.0  # in Python it took from 1 s to a minute
+
+
+@pytest.mark.parametrize("name", ["read_result", "call_tool", "resolve_symbol"])
+async def test_names_of_the_gateways_own_tools_are_refused(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(textwrap.dedent(RATES).replace("RATE", "1").replace("rate(", f"{name}("))
+    with pytest.raises(SettingsError, match="provider own names a tool .*give its tools a prefix"):
+        async with Gateway.open(settings_of(tmp_path, tools=(file,))):
+            pass
+    prefixed = {"own": {"python": file, "prefix": "own_"}}
+    async with Gateway.open(settings_of(tmp_path, providers=prefixed)) as gateway:
+        assert gateway.catalog.get(f"own_{name}") is not None
+
+
+def test_an_empty_catalogue_is_searched(tmp_path: Path) -> None:
+    done = finport("tools", "anything", "--catalog", "none", cache=tmp_path)
+    assert done.returncode == 0
+    assert "0 of 0 tools" in done.stdout
+
+
+def test_tools_of_ones_own_are_recorded(tmp_path: Path) -> None:
+    file, calls, out = written(tmp_path, 3), tmp_path / "calls.jsonl", tmp_path / "own.snap"
+    calls.write_text('{"tool": "rate", "arguments": {"tenor": "7D"}}\n')
+    own = {"FINPORT_TOOLS": str(file)}
+    options = ("--calls", str(calls), "--out", str(out), "--upstream", "simulated")
+    done = finport("snapshot", "record", *options, cache=tmp_path, **own)
+    assert done.returncode == 0, done.stderr
+    offline = ("--mode", "offline", "--snapshot", str(out))
+    again = finport("call", "rate", "tenor=7D", *offline, cache=tmp_path, **own)
+    assert '"rate": 3' in again.stdout
+
+
+async def test_the_page_shows_arrays_and_hides_own_tools_without_a_key(tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    binding = {"source": "http", "base_url": "http://localhost:9", "path": "/orders", "parts": [
+        {"argument": "tickers", "place": "query", "name": "t", "style": "form", "explode": True},
+        {"argument": "terms", "place": "query", "name": "o", "style": "json"},
+    ]}  # fmt: skip
+    tool_ = Manifest.model_validate_json(orjson.dumps({**ORDERS, "binding": binding}))
+    (folder / "orders.json").write_text(text_of([tool_]))
+    options = ("--manifests", str(folder))
+    async with server(tmp_path, *options) as served, aiohttp.ClientSession() as client:
+        async with client.get(f"{served.url}/tools/orders") as page:
+            assert page.status == 200
+            assert "[&#34;ACME&#34;]" in await page.text()
+    keyed = {"FINPORT_API_KEYS": "a-key-of-a-client"}
+    async with server(tmp_path, *options, **keyed) as served, aiohttp.ClientSession() as client:
+        for path, shown in (("/tools/orders", 404), ("/tools/get_coin", 200)):
+            async with client.get(f"{served.url}{path}") as page:
+                assert page.status == shown
+        async with client.get(f"{served.url}/?provider=own") as page:
+            assert "Takes orders" not in await page.text()
 
 
 async def test_tables_of_the_settings_file_are_providers(
@@ -287,8 +367,6 @@ def test_a_folder_of_manifests_is_a_provider(tmp_path: Path) -> None:
     assert known is not None
     folder = tmp_path / "more"
     folder.mkdir()
-    from manifests.catalog import text_of
-
     renamed = known.model_copy(update={"name": "my_hist", "generated": "akshare 1.19.5"})
     (folder / "more.json").write_text(text_of([renamed]))
     shown = finport("tools", "show", "my_hist", "--manifests", str(folder), cache=tmp_path)

@@ -42,6 +42,13 @@ const given = () =>
 
 function typed(text, type) {
   if (type === "boolean") return text === "true";
+  if (type === "array" || type === "object") {
+    try {
+      return JSON.parse(text);
+    } catch {
+      return text; // the gateway says what is wrong with it
+    }
+  }
   return type === "string" ? text : Number(text);
 }
 
