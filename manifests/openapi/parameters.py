@@ -8,8 +8,6 @@ other parameters.
 import re
 from typing import Any, Final
 
-from jsonschema import Draft202012Validator
-
 from manifests.manifest import (
     TOKEN,
     Parameter,
@@ -20,7 +18,7 @@ from manifests.manifest import (
     canonical_json,
     is_of,
 )
-from manifests.openapi.samples import is_valid, sample_of, told
+from manifests.openapi.samples import Samples, told
 from manifests.openapi.schemas import (
     MAX_ENUM,
     MAX_WORDS,
@@ -77,8 +75,9 @@ class Arguments:
     credentials take.
     """
 
-    def __init__(self, schemas: Schemas, sent: set[tuple[str, str]]) -> None:
+    def __init__(self, schemas: Schemas, samples: Samples, sent: set[tuple[str, str]]) -> None:
         self._schemas = schemas
+        self._samples = samples
         self._sent = {(place, name.lower()) for place, name in sent}
         self.parameters: list[Parameter] = []
         self.parts: list[Part] = []
@@ -295,8 +294,8 @@ class Arguments:
             json_schema=rules or None,
         )
 
-    @staticmethod
     def _example(
+        self,
         schema: Schema,
         rules: Schema,
         type_: ParameterType,
@@ -315,11 +314,10 @@ class Arguments:
         if place == "path" and type_ == "string":
             checked["minLength"] = max(1, checked.get("minLength", 0))
             checked["not"] = {"enum": [".", ".."]}
-        validator = Draft202012Validator(checked)
         if not is_required:
             for value in (*given, *schema.get("examples", ())):
                 found = _canonical(value, type_)
-                if found is not None and is_short(value) and is_valid(validator, value):
+                if found is not None and is_short(value) and self._samples.allows(checked, value):
                     return found
             return None
         rich: Schema = {k: schema[k] for k in ("format", "pattern") if k in schema}
@@ -327,7 +325,7 @@ class Arguments:
         if type_ in ("array", "object"):
             rich = {**schema, "type": type_}
             rich |= {k: rules[k] for k in ("minItems", "minProperties") if k in rules}
-        made = sample_of(rich, (*given, *told(schema)))
+        made = self._samples.of(rich, (*given, *told(schema)))
         found = _canonical(made, type_)
         if found is None or not is_short(made):
             raise LeftOutError("no example of it can be made")
