@@ -6,7 +6,8 @@ ends, and `pattern`, which can take for ever, is only told in a description.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -87,23 +88,27 @@ class _Unfit(Exception):
 
 def manifests_of(listing: Listing, provider: ProviderSettings) -> Listed:
     """The tools that a provider takes of a listing, without what the provider itself says."""
-    found, names = Listed(), set[str]()
+    found, taken = Listed(), set[str]()
+    names = _names((entry.get("name") for entry in listing.tools), MAX_NAME - len(provider.prefix))
     for entry in listing.tools:
         tool = entry.get("name")
         if not isinstance(tool, str) or not tool:
             found.left_out[words(str(tool), MAX_NAME)] = "it has no name"
             continue
-        name = _name(tool, names, MAX_NAME - len(provider.prefix))
+        name = names[tool]
         if not provider.takes(tool, name):
+            continue
+        if name in taken:
+            found.left_out[words(tool, MAX_NAME)] = f"another tool before it becomes {name}"
             continue
         try:
             manifest = _manifest(tool, name, entry, listing)
         except _Unfit as unfit:
             found.left_out[words(tool, MAX_NAME)] = str(unfit)
         except ValueError as error:
-            found.left_out[words(tool, MAX_NAME)] = words(_problem(error), MAX_WORDS)
+            found.left_out[words(tool, MAX_NAME)] = words(first_problem(error), MAX_WORDS)
         else:
-            names.add(name)
+            taken.add(name)
             found.manifests.append(manifest)
     return found
 
@@ -115,18 +120,19 @@ def words(text: str, most: int) -> str:
     return line if len(line) <= most and len(text) <= 4 * most else f"{line[: most - 1]}…"
 
 
-def _problem(error: ValueError) -> str:
-    from pydantic import ValidationError
-
-    return first_problem(error) if isinstance(error, ValidationError) else str(error)
-
-
-def _name(tool: str, taken: set[str], most: int) -> str:
-    """A valid name that no other tool has; it depends on the tool's own name alone."""
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", tool)
-    if len(name) > most or name in taken:
-        name = f"{name[: most - 9]}_{blake2b(tool.encode(), digest_size=4).hexdigest()}"
-    return name
+def _names(tools: Iterable[object], most: int) -> dict[str, str]:
+    """A valid name for each tool, whatever their order. A name ends in a hash if it is shortened,
+    or is changed and would be the name of several tools.
+    """
+    plain = {t: re.sub(r"[^A-Za-z0-9_-]", "_", t) for t in tools if isinstance(t, str)}
+    counts = Counter(plain.values())
+    names = {}
+    for tool, name in plain.items():
+        names[tool] = name
+        if len(name) > most or (name != tool and counts[name] > 1):
+            digest = blake2b(tool.encode(errors="replace"), digest_size=4).hexdigest()
+            names[tool] = f"{name[: most - 9]}_{digest}"
+    return names
 
 
 def _manifest(tool: str, name: str, entry: Mapping[str, Any], listing: Listing) -> Manifest:
