@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from manifests.common.addresses import is_public_host
 from manifests.common.problem import first_problem
+from manifests.common.text import words_of
 from manifests.formats import short
 from manifests.manifest import (
     Column,
@@ -26,7 +27,7 @@ from manifests.manifest import (
 from manifests.openapi.document import OpenApiError
 from manifests.openapi.parameters import Arguments
 from manifests.openapi.samples import Samples
-from manifests.openapi.schemas import LeftOutError, Schemas, words_of
+from manifests.openapi.schemas import LeftOutError, Schemas
 from manifests.openapi.security import SecuritySchemes
 
 MAX_TOOLS: Final = 5_000

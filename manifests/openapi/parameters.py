@@ -8,6 +8,7 @@ other parameters.
 import re
 from typing import Any, Final
 
+from manifests.common.text import words_of
 from manifests.manifest import (
     TOKEN,
     Parameter,
@@ -15,8 +16,9 @@ from manifests.manifest import (
     Part,
     Scalar,
     Style,
+    canonical,
     canonical_json,
-    is_of,
+    json_type,
 )
 from manifests.openapi.samples import Samples, told
 from manifests.openapi.schemas import (
@@ -29,7 +31,6 @@ from manifests.openapi.schemas import (
     plain_value,
     without,
     without_patterns,
-    words_of,
 )
 
 MAX_PARAMETERS: Final = 200
@@ -316,7 +317,7 @@ class Arguments:
             checked["not"] = {"enum": [".", ".."]}
         if not is_required:
             for value in (*given, *schema.get("examples", ())):
-                found = _canonical(value, type_)
+                found = canonical(value, type_)
                 if found is not None and is_short(value) and self._samples.allows(checked, value):
                     return found
             return None
@@ -326,7 +327,7 @@ class Arguments:
             rich = {**schema, "type": type_}
             rich |= {k: rules[k] for k in ("minItems", "minProperties") if k in rules}
         made = self._samples.of(rich, (*given, *told(schema)))
-        found = _canonical(made, type_)
+        found = canonical(made, type_)
         if found is None or not is_short(made):
             raise LeftOutError("no example of it can be made")
         return found
@@ -401,7 +402,8 @@ def _type_of(schema: Schema, place: str, depth: int = 0) -> ParameterType:
         raise LeftOutError("it is always null")
     for values in (schema.get("enum", ()), [schema[k] for k in ("const",) if k in schema]):
         for value in values:
-            return _type_of_value(value)
+            if (type_ := json_type(value)) != "null":
+                return type_
     for name in ("allOf", "anyOf", "oneOf"):
         found_in = []
         for branch in schema.get(name, ()) if depth < 8 else ():
@@ -422,46 +424,15 @@ def _type_of(schema: Schema, place: str, depth: int = 0) -> ParameterType:
     return "string"
 
 
-def _type_of_value(value: Any) -> ParameterType:
-    match value:
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case list():
-            return "array"
-        case dict():
-            return "object"
-    return "string"
-
-
 def _enum(schema: Schema, type_: ParameterType) -> tuple[Scalar, ...] | None:
     said = [schema["const"]] if "const" in schema else schema.get("enum")
     if not said or len(said) > MAX_ENUM:
         return None
-    found = [_canonical(value, type_) for value in said]
+    found = [canonical(value, type_) for value in said]
     kept = tuple(dict.fromkeys(value for value in found if value is not None))
     if not kept:
         raise LeftOutError(f"none of its values is a {type_}")
     return kept
-
-
-def _canonical(value: Any, type_: ParameterType) -> Scalar | None:
-    """A value as manifests hold it, None if it is of another type."""
-    if type_ in ("array", "object"):
-        if not isinstance(value, list if type_ == "array" else dict):
-            return None
-        try:
-            return canonical_json(value)
-        except TypeError:
-            return None
-    if type_ == "integer" and isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, str | int | float) and is_of(value, type_):
-        return value
-    return None
 
 
 def _is_date(value: Any) -> bool:

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import orjson
 
+from manifests.common.text import words_of
 from manifests.formats import short
 
 MAX_NODES: Final = 3_000
@@ -283,15 +284,6 @@ def _within(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
         elif name == "properties":
             out[name] = {key: change(one) for key, one in value.items()}
     return out
-
-
-def words_of(text: object, most: int) -> str:
-    """Text of a document for people and models: on one line, printable, at most `most` long."""
-    if not isinstance(text, str):
-        return ""
-    start = "".join(c if c.isprintable() else " " for c in text[: 4 * most])
-    line = " ".join(start.split())
-    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
 def is_short(value: Any) -> bool:

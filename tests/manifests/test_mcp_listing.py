@@ -1,5 +1,6 @@
 """What an MCP server lists, as manifests."""
 
+import time
 from typing import Any
 
 import orjson
@@ -217,6 +218,56 @@ def test_what_can_be_no_tool_is_left_out_with_the_reason(
     fields: dict[str, Any], reason: str
 ) -> None:
     assert reason in why_not(**fields)
+
+
+@pytest.mark.parametrize("least", [20, 100, 2**40])
+def test_lists_within_lists_cost_a_reason(least: int) -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(5):
+        schema = {"type": "array", "minItems": least, "items": schema}
+    began = time.monotonic()
+    fields = {"properties": {"x": schema}, "required": ["x"]}
+    assert why_not(inputSchema=fields) == "no example for x was found that its schema allows"
+    assert time.monotonic() - began < 3
+
+
+def test_alternatives_within_alternatives_cost_a_reason() -> None:
+    schema: dict[str, Any] = {"type": "integer", "minimum": 5, "maximum": 4}
+    for _ in range(3):
+        schema = {"anyOf": [{"type": "array", "minItems": 1, "items": schema}] * 8}
+    began = time.monotonic()
+    fields = {"properties": {"x": schema}, "required": ["x"]}
+    assert "no example for x" in why_not(inputSchema=fields)
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize(
+    ("schema", "required"),
+    [
+        ({"type": "integer", "multipleOf": 1e-300, "minimum": 2**52}, ["x"]),
+        ({"type": "number", "multipleOf": 5e-324, "maximum": 2**52}, ["x"]),
+        ({"type": "string"}, [["a"]]),
+        ({"type": "string"}, ["x", 7, None, {}]),
+        ({"type": "array", "minItems": 2.0, "items": {"type": "string"}}, ["x"]),
+        ({"type": "integer", "minimum": None}, ["x"]),
+        ({"anyOf": [[], 7]}, ["x"]),
+        ({"enum": [{"a": []}, [1]], "default": {}}, ["x"]),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_one_odd_tool_does_not_stop_the_others(schema: Any, required: list[Any]) -> None:
+    odd = {"type": "object", "properties": {"x": schema}, "required": required}
+    found = listed(entry("odd", inputSchema=odd), entry("price"))
+    assert "price" in {manifest.name for manifest in found.manifests}
+    assert len(found.manifests) + len(found.left_out) == 2
+    for manifest in found.manifests:
+        Signature(manifest).bind(manifest.sample())
+
+
+def test_what_is_null_at_most_is_the_json_text_null() -> None:
+    for schema in ({"type": "null"}, {"enum": [None]}):
+        found = parameter(schema, required=True)
+        assert (found.type, found.format, found.example) == ("string", "json", "null")
 
 
 json_values = st.recursive(
