@@ -9,10 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import unquote
 
 import orjson
 
@@ -30,7 +28,7 @@ from manifests.manifest import (
     is_of,
     json_type,
 )
-from manifests.openapi.schemas import LeftOutError
+from manifests.openapi.schemas import LeftOutError, Schema, Schemas, without_patterns
 from manifests.providers import ProviderSettings
 
 if TYPE_CHECKING:
@@ -45,26 +43,14 @@ MAX_PARAMETERS: Final = 256
 MAX_SCHEMA: Final = 2**14
 """The most bytes of a parameter's schema; a longer one keeps its type only."""
 
-_NODES, _DEPTH = 2_000, 12
-"""Schemas within the schema of one tool, and how deep they are nested."""
-
 JSON_TEXT: Final = "json"
 """The format of a string that is the JSON text of a value of one of several types."""
 
 _SCALARS: Final = ("string", "number", "integer", "boolean")
-_BOUNDS: Final = (
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
-    *("required", "const", "enum", "default", "type"),
-)
-_LISTS: Final = ("anyOf", "allOf", "prefixItems")
-
 _NONE: Final = object()
 
 words = words_of
 """The name by which the adapter has it."""
-
-Schema = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +68,6 @@ class Listed:
 
     manifests: list[Manifest] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-
-
-class _Unfit(Exception):
-    """A tool can't be served; the text says why."""
 
 
 def manifests_of(listing: Listing, provider: ProviderSettings) -> Listed:
@@ -108,8 +90,8 @@ def manifests_of(listing: Listing, provider: ProviderSettings) -> Listed:
         try:
             samples.begin()
             manifest = _manifest(tool, name, entry, listing, samples)
-        except _Unfit as unfit:
-            found.left_out[words_of(tool, MAX_NAME)] = str(unfit)
+        except LeftOutError as unfit:
+            found.left_out[words_of(tool, MAX_NAME)] = words_of(str(unfit), MAX_WORDS)
         except ValueError as error:
             found.left_out[words_of(tool, MAX_NAME)] = words_of(first_problem(error), MAX_WORDS)
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
@@ -142,12 +124,12 @@ def _manifest(
     try:
         orjson.dumps(entry)
     except TypeError:
-        raise _Unfit("it holds what JSON of 64-bit numbers and UTF-8 can't") from None
+        raise LeftOutError("it holds what JSON of 64-bit numbers and UTF-8 can't") from None
     hints = entry.get("annotations")
     hints = hints if isinstance(hints, dict) else {}
     execution = entry.get("execution")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
-        raise _Unfit("it only runs as a task of protocol 2025-11-25")
+        raise LeftOutError("it only runs as a task of protocol 2025-11-25")
     title = entry.get("title") or hints.get("title")
     about = next((t for t in (entry.get("description"), title) if isinstance(t, str) and t), "")
     reads = hints.get("readOnlyHint") is True
@@ -165,54 +147,53 @@ def _manifest(
 
 
 def _parameters(schema: object, samples: "Samples") -> Iterator[Parameter]:
-    """Raises `_Unfit`."""
+    """Raises `LeftOutError`."""
     if not isinstance(schema, dict):
-        raise _Unfit("its inputSchema is no object")
-    resolver = _Resolver(schema)
-    top = resolver.resolved({k: v for k, v in schema.items() if k != "$defs"})
+        raise LeftOutError("its inputSchema is no object")
+    top = Schemas(schema, cut=True).inlined(schema)
     properties = top.get("properties", {})
     needed = top.get("required", [])
     if len(properties) > MAX_PARAMETERS:
-        raise _Unfit(f"it has over {MAX_PARAMETERS} parameters")
+        raise LeftOutError(f"it has over {MAX_PARAMETERS} parameters")
     for name in needed:
         if name not in properties:
-            raise _Unfit(f"it requires {words_of(name, MAX_NAME)}, which it does not describe")
+            raise LeftOutError(
+                f"it requires {words_of(name, MAX_NAME)}, which it does not describe"
+            )
     for name, about in properties.items():
         if not name or len(name) > MAX_NAME or not name.isprintable():
-            raise _Unfit(f"a parameter has the name {words_of(name, MAX_NAME)!r}")
+            raise LeftOutError(f"a parameter has the name {words_of(name, MAX_NAME)!r}")
         yield _parameter(name, about, name in needed, samples)
 
 
 def _parameter(name: str, about: Schema, required: bool, samples: "Samples") -> Parameter:
-    about = _single(about)
-    if (wrong := _wrong(canonical_json(about))) is not None:
-        raise _Unfit(f"the schema of {name} is no JSON Schema: {wrong}")
+    rich = _single(about)
+    about = without_patterns(rich)
     types = _types(about) - {"null"}
     if types == {"integer", "number"}:
         types = {"number"}
     type_ = cast(ParameterType, next(iter(types))) if len(types) == 1 else None
-    about.pop("title", None)
     said = [about.pop("description", "") or name.replace("_", " ")]
     default = about.pop("default", None)
-    given = [v for v in (*about.pop("examples", []), default) if v is not None]
-    whole = about if type_ is None else {**about, "type": type_}
-    example = _example(name, whole, given, required, samples)
-    enum = None
+    about.pop("examples", None)
+    typed = {} if type_ is None else {"type": type_}
+    example = _example(name, {**rich, **typed}, required, samples)
+    enum = rules = None
     if type_ is None:
         shape = canonical_json(about) if about else "any value"
         said.append(f"As the JSON text of a value: {words_of(shape, MAX_WORDS)}")
-        rules = None
     elif type_ in _SCALARS:
         listed = about.get("enum") or ([about["const"]] if "const" in about else None)
         enum = None if listed is None else tuple(v for v in listed if is_of(v, type_))
         if listed is not None and not enum:
-            raise _Unfit(f"no value of {name} is a {type_}")
+            raise LeftOutError(f"no value of {name} is a {type_}")
         if form := about.pop("format", None):
             said.append(f"(format {form})")
         rest = {k: v for k, v in about.items() if k not in ("enum", "const", "type")}
-        rules = {"type": type_, **rest} if rest else None
+        rules = {**typed, **rest} if rest else None
     else:
-        rules = whole if len(orjson.dumps(whole)) <= MAX_SCHEMA else {"type": type_}
+        whole = {**about, **typed}
+        rules = whole if len(orjson.dumps(whole)) <= MAX_SCHEMA else typed
     default = None if required or default is None else _held(default, type_)
     return Parameter(
         name=name,
@@ -227,38 +208,27 @@ def _parameter(name: str, about: Schema, required: bool, samples: "Samples") -> 
     )
 
 
-def _example(
-    name: str, schema: Schema, given: list[Any], required: bool, samples: "Samples"
-) -> Any:
-    """An example that the server gives, or for a required parameter one made up. Raises `_Unfit`
-    if that has none.
+def _example(name: str, schema: Schema, required: bool, samples: "Samples") -> Any:
+    """An example that the server gives, or for a required parameter one made up. Raises
+    `LeftOutError` if that has none.
     """
     try:
         if required:
-            return samples.of(schema, given)
-        return next((value for value in given if samples.allows(schema, value)), _NONE)
+            return samples.of(schema)
+        given = (*schema.get("examples", ()), schema.get("default"))
+        return next(
+            (value for value in given if value is not None and samples.allows(schema, value)), _NONE
+        )
     except LeftOutError:
         if required:
             text = f"no example for {name} was found that its schema allows"
-            raise _Unfit(text) from None
+            raise LeftOutError(text) from None
         return _NONE
 
 
 def _held(value: Any, type_: ParameterType | None) -> Scalar | None:
     """A value as manifests hold it: one of no single type is JSON text."""
     return canonical_json(value) if type_ is None else canonical(value, type_)
-
-
-@lru_cache(1_024)  # tools share schemas, and a reload has them again
-def _wrong(schema: str) -> str | None:
-    """What is wrong with a JSON Schema, if anything."""
-    from jsonschema import Draft202012Validator, SchemaError
-
-    try:
-        Draft202012Validator.check_schema(orjson.loads(schema))
-    except SchemaError as error:
-        return words_of(error.message, MAX_WORDS)
-    return None
 
 
 def _single(about: Schema) -> Schema:
@@ -296,100 +266,11 @@ def _types(about: Schema) -> set[str]:
     return {"object"} if "properties" in about else set()
 
 
-class _Resolver:
-    """Makes the plain form of the schemas within one schema."""
-
-    def __init__(self, root: Schema) -> None:
-        self._root = root
-        self._left = _NODES
-        self._open: list[str] = []
-
-    def resolved(self, schema: object) -> Schema:
-        """The plain form; `{}`, which allows anything, where there is none."""
-        self._left -= 1
-        if not isinstance(schema, dict) or self._left < 0 or len(self._open) > _DEPTH:
-            return {}
-        given: Schema = schema
-        reference = given.get("$ref")
-        if isinstance(reference, str):
-            if reference in self._open:
-                return {}
-            target = self._target(reference)
-            rest = {k: v for k, v in given.items() if k != "$ref"}
-            return self._within(reference, {**target, **rest})
-        return self._within("", given)
-
-    def _within(self, reference: str, given: Schema) -> Schema:
-        self._open.append(reference)
-        try:
-            if isinstance(given.get("$ref"), str):  # of the target
-                return self.resolved(given)
-            return self._plain(given)
-        finally:
-            self._open.pop()
-
-    def _plain(self, given: Schema) -> Schema:
-        found: Schema = {k: given[k] for k in _BOUNDS if k in given}
-        about = [words_of(given[k], MAX_WORDS) for k in ("description",) if _is_text(given.get(k))]
-        if _is_text(given.get("pattern")):
-            about.append(f"(pattern {words_of(given['pattern'], 100)})")
-        if not about and _is_text(given.get("title")) and " " in given["title"]:
-            about.append(words_of(given["title"], MAX_WORDS))
-        if about:
-            found["description"] = " ".join(about)
-        if _is_text(given.get("format")):
-            found["format"] = words_of(given["format"], MAX_NAME)
-        if isinstance(given.get("examples"), list):
-            found["examples"] = given["examples"][:3]
-        for key in _LISTS:
-            if isinstance(given.get(key), list) and given[key]:
-                found[key] = [self.resolved(one) for one in given[key]]
-        if isinstance(given.get("oneOf"), list) and given["oneOf"] and "anyOf" not in found:
-            found["anyOf"] = [self.resolved(one) for one in given["oneOf"]]
-        if isinstance(given.get("properties"), dict):
-            found["properties"] = {
-                str(name): self.resolved(one) for name, one in given["properties"].items()
-            }
-        if isinstance(given.get("items"), dict):
-            found["items"] = self.resolved(given["items"])
-        extra = given.get("additionalProperties")
-        if "patternProperties" not in given and extra is not None:
-            found["additionalProperties"] = self.resolved(extra) if extra is not False else False
-        if "required" in found:
-            names = found["required"] if isinstance(found["required"], list) else []
-            found["required"] = [name for name in names if isinstance(name, str)]
-        if "type" in found and not _is_type(found["type"]):
-            raise _Unfit(f"{words_of(str(found['type']), 40)} is no type of JSON Schema")
-        if "enum" in found and not isinstance(found["enum"], list):
-            raise _Unfit("an enum is no list")
-        return found
-
-    def _target(self, reference: str) -> Schema:
-        at: Any = self._root
-        if not reference.startswith("#/"):
-            return {}  # of another document, or of the whole schema
-        for part in reference[2:].split("/"):
-            key = unquote(part).replace("~1", "/").replace("~0", "~")
-            at = at.get(key) if isinstance(at, dict) else None
-        return at if isinstance(at, dict) else {}
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _is_type(value: object) -> bool:
-    known = {*_SCALARS, "array", "object", "null"}
-    if isinstance(value, list):
-        return bool(value) and all(isinstance(one, str) and one in known for one in value)
-    return isinstance(value, str) and value in known
-
-
 def _columns(schema: object) -> tuple[Column, ...]:
     """The columns of an answer that is an object with one table, a list of flat records."""
     try:
-        top = _Resolver(schema).resolved(schema) if isinstance(schema, dict) else {}
-    except _Unfit:
+        top = Schemas(schema, cut=True).inlined(schema) if isinstance(schema, dict) else {}
+    except LeftOutError:
         return ()
     properties = top.get("properties", {})
     if len(properties) != 1:
