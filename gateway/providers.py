@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from anyio import to_thread
-from pydantic import ValidationError
 
 from adapters.mcp.servers import McpServers
 from adapters.provider import ProviderError
@@ -57,14 +56,14 @@ async def catalog_of(
                 callables += await to_thread.run_sync(_functions, name, provider)
             else:
                 given = await _manifests(name, provider, servers)
-                found = await to_thread.run_sync(_applied, name, provider, given)
+                found = await to_thread.run_sync(list, provider.applied(name, given))
                 if provider.kind == "mcp" and running is not None:
                     found = _without_taken(name, found, running, [*base, *own])
                 own += found
         except (CatalogError, FunctionToolError, SettingsError) as error:
             raise SettingsError(f"provider {name}: {error}") from error
         except ValueError as error:  # a name that a prefix makes too long, and the like
-            raise SettingsError(f"provider {name}: {_problem(error)}") from None
+            raise SettingsError(f"provider {name}: {first_problem(error)}") from None
     try:
         callables += map(tool_of, functions)
         catalog = base.with_own(own, callables, providers)
@@ -79,17 +78,7 @@ def _providers(settings: GatewaySettings) -> dict[str, ProviderSettings]:
     try:
         return settings.own_providers()
     except ValueError as error:
-        raise SettingsError(f"setting providers: {_problem(error)}") from None
-
-
-def _problem(error: ValueError) -> str:
-    return first_problem(error) if isinstance(error, ValidationError) else str(error)
-
-
-def _applied(
-    name: str, provider: ProviderSettings, manifests: Iterable[Manifest]
-) -> list[Manifest]:
-    return [*provider.applied(name, manifests)]
+        raise SettingsError(f"setting providers: {first_problem(error)}") from None
 
 
 @asynccontextmanager

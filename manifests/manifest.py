@@ -560,6 +560,40 @@ def canonical_json(value: object) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
+def json_type(value: object) -> ParameterType | Literal["null"]:
+    """The type of a JSON value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+    return "string"
+
+
+def canonical(value: object, type_: ParameterType) -> Scalar | None:
+    """A JSON value as manifests hold it, None if it is of another type."""
+    if type_ in ("array", "object"):
+        if not isinstance(value, list if type_ == "array" else dict):
+            return None
+        try:
+            return canonical_json(value)
+        except TypeError:
+            return None
+    if type_ == "integer" and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, str | int | float) and is_of(value, type_):
+        return value
+    return None
+
+
 def is_of(value: object, type_: ParameterType) -> bool:
     """Whether `value` is exactly of the manifest type `type_` (a boolean is no number)."""
     if type_ == "array" or type_ == "object":

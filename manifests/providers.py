@@ -4,7 +4,6 @@ A provider is a table of the settings file, or is named on the command line. The
 are called as they are, whatever upstream is chosen for the packaged catalogue.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,9 +21,6 @@ from manifests.manifest import (
     Timeliness,
     check_base_url,
 )
-
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What a tool may be named (the rule of the model providers)."""
 
 _NOTHING = FreshnessOverride(fresh_s=0, stale_while_revalidate_s=0, stale_if_error_s=0)
 

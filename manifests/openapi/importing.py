@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from manifests.common.addresses import is_public_host
 from manifests.common.problem import first_problem
+from manifests.common.text import words_of
 from manifests.formats import short
 from manifests.manifest import (
     Column,
@@ -25,7 +26,8 @@ from manifests.manifest import (
 )
 from manifests.openapi.document import OpenApiError
 from manifests.openapi.parameters import Arguments
-from manifests.openapi.schemas import LeftOutError, Schemas, words_of
+from manifests.openapi.samples import Samples
+from manifests.openapi.schemas import LeftOutError, Schemas
 from manifests.openapi.security import SecuritySchemes
 
 MAX_TOOLS: Final = 5_000
@@ -39,6 +41,9 @@ MAX_PATH: Final = 2_000
 MAX_NAME: Final = 64
 MAX_DESCRIPTION: Final = 1_000
 MAX_COLUMNS: Final = 100
+
+_ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading an operation raises that is not as OpenAPI says."""
 
 _METHODS: Final = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
 _JSON = re.compile(r"application/([\w.+-]+\+)?json|text/json", re.IGNORECASE)
@@ -106,6 +111,7 @@ class _Import:
         self._until = time.monotonic() + import_s
         self._import_s = import_s
         self._schemas = Schemas(document)
+        self._samples = Samples()
         self._security = SecuritySchemes(document, self._schemas)
         self._taken = set[str]()
         self._size = 0
@@ -137,7 +143,7 @@ class _Import:
                 self._leave_out(name, str(error))
             except ValidationError as error:
                 self._leave_out(name, first_problem(error))
-            except (RecursionError, TypeError, ValueError, AttributeError, KeyError) as error:
+            except _ODD as error:
                 self._leave_out(name, f"it is not as OpenAPI says ({type(error).__name__})")
         if beyond:
             self._out.left_out.append(
@@ -186,7 +192,8 @@ class _Import:
         if len(path) > MAX_PATH:
             raise LeftOutError(f"its path has over {MAX_PATH} characters")
         security = self._security.of(operation)
-        arguments = Arguments(self._schemas, self._security.sent(security))
+        self._samples.begin()
+        arguments = Arguments(self._schemas, self._samples, self._security.sent(security))
         reads = method in ("get", "head")
         arguments.take_parameters(path, item.get("parameters"), operation.get("parameters"))
         if not reads:

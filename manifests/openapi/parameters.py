@@ -8,8 +8,7 @@ other parameters.
 import re
 from typing import Any, Final
 
-from jsonschema import Draft202012Validator
-
+from manifests.common.text import words_of
 from manifests.manifest import (
     TOKEN,
     Parameter,
@@ -17,10 +16,11 @@ from manifests.manifest import (
     Part,
     Scalar,
     Style,
+    canonical,
     canonical_json,
-    is_of,
+    json_type,
 )
-from manifests.openapi.samples import is_valid, sample_of, told
+from manifests.openapi.samples import Samples, told
 from manifests.openapi.schemas import (
     MAX_ENUM,
     MAX_WORDS,
@@ -31,7 +31,6 @@ from manifests.openapi.schemas import (
     plain_value,
     without,
     without_patterns,
-    words_of,
 )
 
 MAX_PARAMETERS: Final = 200
@@ -77,8 +76,9 @@ class Arguments:
     credentials take.
     """
 
-    def __init__(self, schemas: Schemas, sent: set[tuple[str, str]]) -> None:
+    def __init__(self, schemas: Schemas, samples: Samples, sent: set[tuple[str, str]]) -> None:
         self._schemas = schemas
+        self._samples = samples
         self._sent = {(place, name.lower()) for place, name in sent}
         self.parameters: list[Parameter] = []
         self.parts: list[Part] = []
@@ -295,8 +295,8 @@ class Arguments:
             json_schema=rules or None,
         )
 
-    @staticmethod
     def _example(
+        self,
         schema: Schema,
         rules: Schema,
         type_: ParameterType,
@@ -315,11 +315,10 @@ class Arguments:
         if place == "path" and type_ == "string":
             checked["minLength"] = max(1, checked.get("minLength", 0))
             checked["not"] = {"enum": [".", ".."]}
-        validator = Draft202012Validator(checked)
         if not is_required:
             for value in (*given, *schema.get("examples", ())):
-                found = _canonical(value, type_)
-                if found is not None and is_short(value) and is_valid(validator, value):
+                found = canonical(value, type_)
+                if found is not None and is_short(value) and self._samples.allows(checked, value):
                     return found
             return None
         rich: Schema = {k: schema[k] for k in ("format", "pattern") if k in schema}
@@ -327,8 +326,8 @@ class Arguments:
         if type_ in ("array", "object"):
             rich = {**schema, "type": type_}
             rich |= {k: rules[k] for k in ("minItems", "minProperties") if k in rules}
-        made = sample_of(rich, (*given, *told(schema)))
-        found = _canonical(made, type_)
+        made = self._samples.of(rich, (*given, *told(schema)))
+        found = canonical(made, type_)
         if found is None or not is_short(made):
             raise LeftOutError("no example of it can be made")
         return found
@@ -403,7 +402,8 @@ def _type_of(schema: Schema, place: str, depth: int = 0) -> ParameterType:
         raise LeftOutError("it is always null")
     for values in (schema.get("enum", ()), [schema[k] for k in ("const",) if k in schema]):
         for value in values:
-            return _type_of_value(value)
+            if (type_ := json_type(value)) != "null":
+                return type_
     for name in ("allOf", "anyOf", "oneOf"):
         found_in = []
         for branch in schema.get(name, ()) if depth < 8 else ():
@@ -424,46 +424,15 @@ def _type_of(schema: Schema, place: str, depth: int = 0) -> ParameterType:
     return "string"
 
 
-def _type_of_value(value: Any) -> ParameterType:
-    match value:
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case list():
-            return "array"
-        case dict():
-            return "object"
-    return "string"
-
-
 def _enum(schema: Schema, type_: ParameterType) -> tuple[Scalar, ...] | None:
     said = [schema["const"]] if "const" in schema else schema.get("enum")
     if not said or len(said) > MAX_ENUM:
         return None
-    found = [_canonical(value, type_) for value in said]
+    found = [canonical(value, type_) for value in said]
     kept = tuple(dict.fromkeys(value for value in found if value is not None))
     if not kept:
         raise LeftOutError(f"none of its values is a {type_}")
     return kept
-
-
-def _canonical(value: Any, type_: ParameterType) -> Scalar | None:
-    """A value as manifests hold it, None if it is of another type."""
-    if type_ in ("array", "object"):
-        if not isinstance(value, list if type_ == "array" else dict):
-            return None
-        try:
-            return canonical_json(value)
-        except TypeError:
-            return None
-    if type_ == "integer" and isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, str | int | float) and is_of(value, type_):
-        return value
-    return None
 
 
 def _is_date(value: Any) -> bool:

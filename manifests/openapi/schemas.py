@@ -1,8 +1,9 @@
-"""Schemas of an OpenAPI document as JSON Schema 2020-12 without references, within bounds.
+"""Schemas of a document as JSON Schema 2020-12 without references, within bounds.
 
 What can't be written out, because it recurs or is too long, is left out where it may be left out: a
 schema here never allows what the document does not allow, except that patterns are only told (a
-pattern can take forever to match) and enums of over `MAX_ENUM` values are cut.
+pattern can take forever to match) and enums of over `MAX_ENUM` values are cut. With `cut` it is the
+other way round: a schema allows no less.
 """
 
 import math
@@ -12,6 +13,7 @@ from urllib.parse import unquote
 
 import orjson
 
+from manifests.common.text import words_of
 from manifests.formats import short
 
 MAX_NODES: Final = 3_000
@@ -50,11 +52,12 @@ class _TooLongError(Exception):
 
 
 class Schemas:
-    """The schemas of one document."""
+    """The schemas of one document. With `cut`, what can't be written out allows anything."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    def __init__(self, document: Mapping[str, Any], *, cut: bool = False) -> None:
         self._document = document
-        self._is_30 = str(document["openapi"]).startswith("3.0")
+        self._is_30 = str(document.get("openapi")).startswith("3.0")
+        self._cuts = cut
         self._nodes = 0
         self._deepest = 0
 
@@ -104,30 +107,43 @@ class Schemas:
 
     def _inline(self, schema: Any, depth: int, seen: tuple[str, ...]) -> Schema | None:
         """None for what is nested too deeply."""
+        beyond: Schema | None = {} if self._cuts else None
         self._nodes -= 1
         if self._nodes < 0:
+            if self._cuts and self._deepest == DEPTHS[-1]:
+                return beyond
             raise _TooLongError
         if depth > self._deepest:
-            return None
+            return beyond
         if not isinstance(schema, dict):
             return {"not": {}} if schema is False else {}
         ref = schema.get("$ref")
         if not isinstance(ref, str):
             return self._own(schema, depth, seen)
         if seen.count(ref) > 1 or len(seen) > MAX_REFS:
-            return None
-        target = self._inline(self.at(ref), depth + 1, (*seen, ref))
+            return beyond
+        target = self._inline(self._target(ref), depth + 1, (*seen, ref))
         if target is None or self._is_30:
             return target
         beside = {name: value for name, value in schema.items() if name != "$ref"}
         own = self._own(beside, depth, seen)
         if own is None or not own:
             return target if own is not None else None
-        return {**target, **own} if own.keys() <= _TOLD else {"allOf": [target, own]}
+        if own.keys() <= _TOLD or not target:
+            return {**target, **own}
+        return {"allOf": [target, own]}
+
+    def _target(self, ref: str) -> Any:
+        try:
+            return self.at(ref)
+        except LeftOutError:
+            if self._cuts:
+                return {}
+            raise
 
     def _own(self, schema: Schema, depth: int, seen: tuple[str, ...]) -> Schema | None:
         out = self._plain(schema)
-        for name in _INNER:
+        for name in _INNER[:1] if self._cuts else _INNER:  # a `not` of less would allow less
             if name in schema and not (name == "items" and isinstance(schema[name], list)):
                 inner = self._inline(schema[name], depth + 1, seen)
                 if inner is None:
@@ -140,7 +156,7 @@ class Schemas:
             kept = [one for one in parts if one is not None]
             if not kept or (len(kept) < len(parts) and name in ("allOf", "prefixItems")):
                 return None
-            out[name] = kept
+            out.setdefault("anyOf" if self._cuts and name == "oneOf" else name, kept)
         return self._with_properties(out, schema, depth, seen)
 
     def _with_properties(
@@ -151,7 +167,7 @@ class Schemas:
         given = schema.get("properties")
         properties: Schema = {}
         for name, inner in given.items() if isinstance(given, dict) else ():
-            if self._is_read_only(inner):
+            if not self._cuts and self._is_read_only(inner):
                 required = [one for one in required if one != name]
                 continue
             inlined = self._inline(inner, depth + 1, seen)
@@ -173,7 +189,10 @@ class Schemas:
         out: Schema = {}
         said = schema.get("type")
         types = [said] if isinstance(said, str) else said if isinstance(said, list) else []
-        types = [t for t in types if isinstance(t, str) and t in _TYPES]
+        odd = [t for t in types if not isinstance(t, str) or t not in _TYPES]
+        if odd and self._cuts:
+            raise LeftOutError(f"{words_of(str(odd[0]), 40)} is no type of JSON Schema")
+        types = [t for t in types if t not in odd]
         if types and self._is_30 and schema.get("nullable") is True:
             types = [*types, "null"]
         if types:
@@ -283,15 +302,6 @@ def _within(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
         elif name == "properties":
             out[name] = {key: change(one) for key, one in value.items()}
     return out
-
-
-def words_of(text: object, most: int) -> str:
-    """Text of a document for people and models: on one line, printable, at most `most` long."""
-    if not isinstance(text, str):
-        return ""
-    start = "".join(c if c.isprintable() else " " for c in text[: 4 * most])
-    line = " ".join(start.split())
-    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
 def is_short(value: Any) -> bool:

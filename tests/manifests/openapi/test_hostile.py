@@ -143,6 +143,53 @@ def test_a_pattern_is_never_run() -> None:
     assert time.monotonic() - began < 1
 
 
+def _alternatives(depth: int) -> dict[str, object]:
+    if not depth:
+        return {"type": "integer", "minimum": 5, "maximum": 4}
+    return {"anyOf": [{"type": "array", "minItems": 1, "items": _alternatives(depth - 1)}] * 8}
+
+
+def test_alternatives_within_alternatives_cost_a_reason() -> None:
+    began = time.monotonic()
+    simple = _query({"type": "integer"})
+    found = made(
+        paths={
+            "/x": {"get": {"parameters": [_query(_alternatives(2))]}},
+            "/y": {"get": {"parameters": [simple]}},
+        }
+    )
+    assert time.monotonic() - began < 3
+    assert [m.name for m in found.manifests] == ["get_y"]
+    (left,) = found.left_out
+    assert left.reason.endswith("to find an example of what it requires takes too long")
+
+
+def test_repeats_within_repeats_of_a_pattern_make_no_text() -> None:
+    pattern = "((((a{200}){200}){200}){200})"
+    query = _query({"type": "string", "pattern": pattern})
+    (manifest,) = made(paths={"/x": {"get": {"parameters": [query]}}}).manifests
+    assert manifest.parameters[0].example == "text"
+
+
+def test_lists_within_lists_make_no_long_example() -> None:
+    schema: dict[str, object] = {"type": "string"}
+    for _ in range(8):
+        schema = {"type": "array", "minItems": 20, "items": schema}
+    began = time.monotonic()
+    found = made(paths={"/x": {"get": {"parameters": [_query(schema)]}}})
+    assert len(found.left_out) == 1
+    assert time.monotonic() - began < 3
+
+
+def test_numbers_that_no_quotient_can_hold_cost_one_operation_at_most() -> None:
+    odd = _query({"type": "number", "multipleOf": 1e-310, "minimum": 2**52})
+    whole = _query({"type": "integer", "multipleOf": 1e-310, "minimum": 2**52})
+    paths = {f"/{n}": {"get": {"parameters": [one]}} for n, one in enumerate((odd, whole))}
+    found = made(paths={**paths, "/y": {"get": {"parameters": [_query({"type": "integer"})]}}})
+    assert found.manifests[-1].name == "get_y"
+    assert len(found.manifests) + len(found.left_out) == 3
+
+
 def test_an_enum_of_any_length_is_cut() -> None:
     enum = _query({"type": "integer", "enum": [*range(100_000)]})
     (manifest,) = made(paths={"/x": {"get": {"parameters": [enum]}}}).manifests
