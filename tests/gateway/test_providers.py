@@ -123,7 +123,9 @@ def test_what_a_schema_asks_of_a_long_value_takes_no_time(schema: Any, values: A
 async def test_names_of_the_gateways_own_tools_are_refused(tmp_path: Path, name: str) -> None:
     file = tmp_path / "own.py"
     file.write_text(textwrap.dedent(RATES).replace("RATE", "1").replace("rate(", f"{name}("))
-    with pytest.raises(SettingsError, match="provider own names a tool .*give its tools a prefix"):
+    with pytest.raises(
+        SettingsError, match=r"provider own has a tool named .*give its tools a prefix"
+    ):
         async with Gateway.open(settings_of(tmp_path, tools=(file,))):
             pass
     prefixed = {"own": {"python": file, "prefix": "own_"}}
@@ -159,10 +161,13 @@ async def test_the_page_shows_arrays_and_hides_own_tools_without_a_key(tmp_path:
     tool_ = Manifest.model_validate_json(orjson.dumps({**ORDERS, "binding": binding}))
     (folder / "orders.json").write_text(text_of([tool_]))
     options = ("--manifests", str(folder))
-    async with server(tmp_path, *options) as served, aiohttp.ClientSession() as client:
-        async with client.get(f"{served.url}/tools/orders") as page:
-            assert page.status == 200
-            assert "[&#34;ACME&#34;]" in await page.text()
+    async with (
+        server(tmp_path, *options) as served,
+        aiohttp.ClientSession() as client,
+        client.get(f"{served.url}/tools/orders") as page,
+    ):
+        assert page.status == 200
+        assert "[&#34;ACME&#34;]" in await page.text()
     keyed = {"FINPORT_API_KEYS": "a-key-of-a-client"}
     async with server(tmp_path, *options, **keyed) as served, aiohttp.ClientSession() as client:
         for path, shown in (("/tools/orders", 404), ("/tools/get_coin", 200)):
