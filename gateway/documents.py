@@ -29,9 +29,9 @@ async def import_document(provider: ProviderSettings) -> Imported:
             text = await fetched(url, allow_private=provider.allow_private)
         return await to_thread.run_sync(partial(_imported, provider, place, text, url))
     except OpenApiError as error:
-        raise SettingsError(f"{place}: {error}") from None
+        raise SettingsError(f"{provider.origin}: {error}") from None
     except OSError as error:
-        raise SettingsError(f"{place}: {error.strerror}") from None
+        raise SettingsError(f"{provider.origin}: {error.strerror}") from None
 
 
 def _imported(
@@ -63,7 +63,7 @@ async def manifests_of(name: str, provider: ProviderSettings) -> list[Manifest]:
     if not found.manifests:
         first = f": {found.left_out[0].reason}" if found.left_out else ""
         text = f"none of its {found.present} operations is imported{first}"
-        raise SettingsError(f"{provider.openapi}: {text}")
+        raise SettingsError(f"{provider.origin}: {text}")
     if found.left_out:
         log.warning(
             "provider %s: %d of %d operations are left out, such as %s (%s)",

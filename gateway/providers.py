@@ -38,8 +38,8 @@ async def catalog_of(
 ) -> Catalog:
     """The catalogue that settings choose, or a copy of `base`, with the tools of all providers and
     these functions. MCP servers that are not among `servers` are asked for their tools. With the
-    catalogue that is `running`, a tool of an MCP server whose name another has is left out, and not
-    an error. Raises `SettingsError` and `CatalogError`.
+    catalogue that is `running`, only the tools of MCP servers are read anew, and one whose name
+    another has is left out, and not an error. Raises `SettingsError` and `CatalogError`.
     """
     if servers is None:
         async with servers_of(settings) as opened:
@@ -51,6 +51,14 @@ async def catalog_of(
     providers = _providers(settings)
     own, callables = list[Manifest](), list[FunctionTool]()
     for name, provider in providers.items():
+        if running is not None and provider.kind != "mcp":
+            for manifest in (m for m in running if m.provider == name):
+                function = running.functions.get(manifest.revision)
+                if function is None:
+                    own.append(manifest)
+                else:
+                    callables.append(function)
+            continue
         try:
             if provider.python is not None:
                 callables += await to_thread.run_sync(_functions, name, provider)

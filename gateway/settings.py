@@ -41,6 +41,7 @@ from gateway.settings_file import CONFIG, SettingsError, read_settings_file
 from gateway.sharing.connection import address_of
 from manifests import PlanLimits
 from manifests.common.nearest import did_you_mean
+from manifests.common.origin import is_url
 from manifests.providers import ProviderSettings
 
 __all__ = ["GatewaySettings", "HostSettings", "Mode", "SettingsError"]
@@ -55,6 +56,8 @@ WORLD = 2
 """The version of the simulated market, so that its module need not be imported; a test compares."""
 
 SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing
+
+_LAUNCHER = re.compile(r"(python[\d.]*|node|npx|bunx?|deno|uvx?|pipx|ruby|java|sh|bash)(\.exe)?")
 
 
 def _base_url(url: str) -> str:
@@ -95,16 +98,31 @@ def _redis_url(url: SecretStr | None) -> SecretStr | None:
 
 
 def _name_of(origin: str) -> str:
-    """The name of a provider that only its origin is known of."""
-    host = urlsplit(origin).hostname if "://" in origin else None
+    """The name of a provider that only its file or URL is known of."""
+    host = urlsplit(origin).hostname if is_url(origin) else None
     words = re.findall(r"[A-Za-z0-9_-]+", host or Path(origin.rsplit(maxsplit=1)[-1]).stem)
     return "-".join(words)[:60] or "provider"
 
 
+def _mcp_origin(origin: str) -> tuple[str, dict[str, object]]:
+    """The name of the provider that a URL or command of an MCP server is, and its fields. A program
+    names it, or what an interpreter or a launcher runs; no argument does, which may be a secret.
+
+    Raises `ValueError`.
+    """
+    if is_url(origin):
+        return _name_of(origin), {"mcp": origin}
+    command = shlex.split(origin)
+    named = command[:1]
+    if named and _LAUNCHER.fullmatch(Path(named[0]).name):
+        named = [word for word in command[1:] if not word.startswith("-")][:1] or named
+    return _name_of(named[0].replace(" ", "-") if named else ""), {"command": command}
+
+
 def mcp_provider(origin: str, **fields: object) -> tuple[str, ProviderSettings]:
     """The provider that a URL or command of an MCP server is, and its name. Raises `ValueError`."""
-    server = {"mcp": origin} if "://" in origin else {"command": shlex.split(origin)}
-    return _name_of(origin), ProviderSettings.model_validate({**server, **fields})
+    name, server = _mcp_origin(origin)
+    return name, ProviderSettings.model_validate({**server, **fields})
 
 
 def _split_by_commas(value: Any) -> Any:
@@ -360,17 +378,13 @@ class GatewaySettings(BaseSettings):
         program.
         """
         found = dict(self.providers)
-        for origin, fields in (
-            *((str(one), {"python": one}) for one in self.tools),
-            *((str(one), {"manifests": one}) for one in self.manifests),
-            *((one, {"openapi": one}) for one in self.openapi),
-            *(
-                (one, {"mcp": one} if "://" in one else {"command": shlex.split(one)})
-                for one in self.mcp
-            ),
+        for base, fields in (
+            *((_name_of(str(one)), {"python": one}) for one in self.tools),
+            *((_name_of(str(one)), {"manifests": one}) for one in self.manifests),
+            *((_name_of(one), {"openapi": one}) for one in self.openapi),
+            *map(_mcp_origin, self.mcp),
         ):
-            name = base = _name_of(origin)
-            number = 1
+            name, number = base, 1
             while name in found:
                 name, number = f"{base}-{number + 1}", number + 1
             found[name] = ProviderSettings.model_validate(fields)

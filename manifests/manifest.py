@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from manifests.common.origin import told_url
+
 Scalar = str | int | float | bool
 Source = Literal["rapidapi", "akshare", "market", "finport", "python", "http", "mcp"]
 Timeliness = Literal["realtime", "daily", "weekly", "monthly", "as_filed", "periodic", "static"]
@@ -281,11 +283,11 @@ def check_base_url(url: str) -> None:
     """Raises `ValueError` unless requests may be sent below this URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
-        raise ValueError(f"{url[:200]!r} is not of the form https://HOST/PATH")
+        raise ValueError(f"{told_url(url)[:200]!r} is not of the form https://HOST/PATH")
     if parts.username is not None or parts.password is not None:
         raise ValueError("a credential stands in the address of a server")
     if parts.query or parts.fragment or parts.port == 0 or re.search(r"[{}\s]", url):
-        raise ValueError(f"{url[:200]!r} has more than a host and a path")
+        raise ValueError(f"{told_url(url)[:200]!r} has more than a host and a path")
 
 
 class FreshnessOverride(_Model):

@@ -27,6 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 from adapters.fault import UpstreamFault, fit_for_message
 from adapters.mcp.errors import BREAKS, ends_session, fault_of
 from adapters.mcp.http import Transport
+from adapters.mcp.secrets import secrets_of
 from adapters.mcp.stdio import open_program
 from adapters.normalise import MAX_BYTES
 from manifests.mcp_listing import MAX_NAME, Listing, words
@@ -95,7 +96,7 @@ class Connection:
         self._provider = provider
         self._server = server
         self._variables = variables
-        self._secrets = [value for value in variables.values() if value]
+        self._secrets = secrets_of(provider, variables)
         self._timeout_s = timeout_s
         self._on_listing = on_listing
         self._listing: Listing | None = None
@@ -113,6 +114,11 @@ class Connection:
     @property
     def trouble(self) -> str:
         return self._trouble
+
+    @property
+    def secrets(self) -> list[str]:
+        """The texts that may come back from the server and must not go on."""
+        return self._secrets
 
     async def close(self) -> None:
         """End the connection, and the program that serves it."""

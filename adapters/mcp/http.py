@@ -6,21 +6,20 @@ follows no redirect to another origin. Answers are not compressed, so that their
 """
 
 import asyncio
-import ipaddress
 import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
 import httpx2
 import orjson
-from anyio import to_thread
 
 from adapters.mcp.errors import INVALID, LATE, STATUS, TOO_LARGE, UNREACHABLE
 from adapters.normalise import MAX_BYTES
+from manifests.common.addresses import is_public_address, is_public_name
+from manifests.common.threads import in_daemon
 
 CONNECT_S: Final = 5.0
 MAX_STREAM: Final = 4 * MAX_BYTES
@@ -29,7 +28,9 @@ MAX_STREAM: Final = 4 * MAX_BYTES
 _RESUMED: Final = 100
 """How often a connection takes up streams that broke off."""
 
-_NAMES_HERE: Final = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
+_ADDRESS_S: Final = 60.0
+"""How long the address of a name is used before the name is looked up again."""
+
 _LISTEN: Final = "subscriptions/listen"  # lasts as long as the connection
 _PLAIN: Final = {"identity", ""}
 
@@ -47,6 +48,7 @@ class Transport(httpx2.AsyncBaseTransport):
         self._allow_private = allow_private
         self._silence_s = silence_s
         self._resumed = 0
+        self._looked_up: tuple[str, str, float] | None = None
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -69,14 +71,16 @@ class Transport(httpx2.AsyncBaseTransport):
         except PrivateAddress as error:
             return _error(UNREACHABLE, str(error))
         except (TimeoutError, httpx2.TimeoutException) as error:
+            self._looked_up = None
             if isinstance(error, httpx2.ConnectTimeout):
                 return _error(UNREACHABLE, "no connection to the server in time")
             return _error(LATE, f"the server did not answer within {limit_s:.3g} s")
         except (httpx2.TransportError, OSError) as error:
+            self._looked_up = None
             return _error(UNREACHABLE, _trouble(error))
 
     async def _answered(self, request: httpx2.Request, limit_s: float | None) -> httpx2.Response:
-        address = None if self._allow_private else await _public_address(request.url)
+        address = None if self._allow_private else await self._address(request.url)
         timeout = httpx2.Timeout(limit_s, connect=CONNECT_S).as_dict()
         extensions = {**request.extensions, "timeout": timeout}
         url = request.url
@@ -92,29 +96,31 @@ class Transport(httpx2.AsyncBaseTransport):
         )
         return await self._inner.handle_async_request(sent)
 
+    async def _address(self, url: httpx2.URL) -> str | None:
+        """The address of a public name, so that the connection goes where the check looked; None
+        for an address or a name of this network, which the operator means as it stands.
 
-async def _public_address(url: httpx2.URL) -> str | None:
-    """The address of a public name, so that the connection goes where the check looked; None for an
-    address or a name of this network, which the operator means as it stands.
-    """
-    host = url.host
-    with suppress(ValueError):
-        ipaddress.ip_address(host)
-        return None
-    if "." not in host or host.endswith(_NAMES_HERE):
-        return None
-    look_up = partial(socket.getaddrinfo, host, url.port or 443, type=socket.SOCK_STREAM)
-    try:
-        async with asyncio.timeout(CONNECT_S):
-            found = await to_thread.run_sync(look_up, abandon_on_cancel=True)
-    except OSError:  # TimeoutError is one
-        raise httpx2.ConnectError("its name has no address (DNS)") from None
-    addresses = [str(address[0]) for *_, address in found]
-    for address in addresses:
-        if not ipaddress.ip_address(address.partition("%")[0]).is_global:
+        Raises `PrivateAddress`.
+        """
+        host, now = url.host, time.monotonic()
+        if not is_public_name(host):
+            return None
+        if self._looked_up is not None:
+            known, address, until = self._looked_up
+            if known == host and now < until:
+                return address
+        look_up = partial(socket.getaddrinfo, host, url.port or 443, type=socket.SOCK_STREAM)
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                found = await in_daemon(look_up)
+        except (OSError, UnicodeError):  # TimeoutError is one; a label may be too long
+            raise httpx2.ConnectError("its name has no address (DNS)") from None
+        addresses = [str(address[0]) for *_, address in found]
+        if not all(map(is_public_address, addresses)):
             text = f"{host} is a public name with a private address; allow_private permits that"
             raise PrivateAddress(text)
-    return addresses[0]
+        self._looked_up = host, addresses[0], now + _ADDRESS_S
+        return addresses[0]
 
 
 async def _taken(response: httpx2.Response, until: float) -> httpx2.Response:

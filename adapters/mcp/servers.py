@@ -56,6 +56,8 @@ class McpServers:
         self._mode = mode
         self._timeout_s = timeout_s
         self._servers: dict[str, _Server] = {}
+        self._followed: dict[str, _Server] = {}
+        """Those of the settings that are being tried; calls go to `_servers` until they count."""
         self._changed = asyncio.Event()
         self._writing: set[asyncio.Task[None]] = set()
 
@@ -86,22 +88,23 @@ class McpServers:
         new = [server for server in now.values() if server not in before.values()]
         try:
             await self._start(new)
-            self._servers = now
+            self._followed = now
             yield
         except BaseException:
-            self._servers = before
+            self._followed = before
             await self._close(new)
             raise
+        self._servers = now
         await self._close([server for server in before.values() if server not in now.values()])
 
     def listing(self, name: str) -> Listing | None:
         """What a provider's server listed last, if that is known."""
-        server = self._servers.get(name)
+        server = self._followed.get(name)
         return None if server is None else server.listing
 
     def trouble(self, name: str) -> str:
         """Why a provider's server was not reached."""
-        return self._trouble(self._servers[name])
+        return self._trouble(self._followed[name])
 
     async def call(
         self, manifest: Manifest, tool: str, arguments: Mapping[str, Any], timeout_s: float
@@ -119,7 +122,7 @@ class McpServers:
         assert connection is not None  # noqa: S101 - it was made
         if not connection.tried.is_set():
             await connection.tried.wait()  # until the caller's deadline
-        return await connection.call(tool, arguments, timeout_s), [*server.variables.values()]
+        return await connection.call(tool, arguments, timeout_s), connection.secrets
 
     @asynccontextmanager
     async def announcing(self, listed: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:

@@ -19,6 +19,7 @@ from typing import Final
 
 import anyio
 import mcp_types as types
+import orjson
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
@@ -118,7 +119,7 @@ async def _receive(
     """Pass on the program's messages until its output ends."""
     async with came:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await _lines(pipe, lambda line: came.send(_message(line)), came.send)
+            await _lines(pipe, lambda line: came.send(message_of(line)), came.send)
 
 
 async def _lines(
@@ -147,9 +148,14 @@ async def _lines(
                 del buffer[_ENDS:-_ENDS]
 
 
-def _message(line: bytes) -> SessionMessage | Exception:
+def message_of(line: bytes) -> SessionMessage | Exception:
+    adapter = types.jsonrpc_message_adapter
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        try:
+            said = orjson.loads(line)  # a tenth of the time that `validate_json` takes
+        except orjson.JSONDecodeError:  # NaN, which is no JSON and which some write
+            return SessionMessage(adapter.validate_json(line, by_name=False))
+        return SessionMessage(adapter.validate_python(said, by_name=False))
     except ValueError:
         return ValueError("a line is no message of JSON-RPC")
 

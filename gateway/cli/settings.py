@@ -1,19 +1,18 @@
 """`finport settings`: every setting with its value, where that comes from, and what it means."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 import click
 import orjson
 
 from gateway.cli.options import echo_json, print_table, wrong_usage
+from manifests.common.origin import MASKED, is_url, told_command, told_url
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
-
-MASKED: Final = "***"
 
 TOML_HEAD: Final = """\
 # Every setting of Finport with its default. Copy what you change into a file of your own, and name
@@ -63,7 +62,7 @@ def settings(form: Literal["toml", "markdown", "json"] | None) -> None:
     rows = [
         {
             "setting": name,
-            "value": _shown(getattr(read, name)),
+            "value": _shown(_servers(read.mcp) if name == "mcp" else getattr(read, name)),
             "from": _source(name, in_file),
             "meaning": f"{field.description}",
         }
@@ -73,6 +72,11 @@ def settings(form: Literal["toml", "markdown", "json"] | None) -> None:
         echo_json(rows)
     else:
         print_table(rows, wrapped="meaning")
+
+
+def _servers(origins: Iterable[str]) -> list[str]:
+    """URLs and commands of MCP servers as they are shown."""
+    return [o if is_url(o) else " ".join(told_command(o.split())) for o in origins]
 
 
 def _source(name: str, in_file: set[str]) -> str:
@@ -90,16 +94,21 @@ def _default(field: "FieldInfo") -> object:
 
 
 def _plain(value: object) -> Any:
-    """A value as JSON has it, with secrets masked."""
+    """A value as JSON has it, with secrets masked, also those in URLs and commands."""
     if hasattr(value, "get_secret_value"):
         return MASKED
     if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json", exclude_defaults=True)
+        plain = _plain(value.model_dump(mode="json", exclude_defaults=True))
+        if "command" in plain:
+            plain["command"] = told_command(plain["command"])
+        return plain
     if isinstance(value, Mapping):
         return {str(name): _plain(one) for name, one in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
-    return value if isinstance(value, int | float | str | None) else str(value)
+    if isinstance(value, str):
+        return told_url(value)
+    return value if isinstance(value, int | float | None) else str(value)
 
 
 def _shown(value: object) -> str:

@@ -4,7 +4,6 @@ The result is a pure function of tool and arguments. Callers that send JSON text
 same text again, so the binding of a short text is remembered.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +15,7 @@ import orjson
 from cache import Rule, call_key, key_prefix, rule_of
 from gateway.errors import CallError, ErrorCode
 from manifests import ArgumentError, Catalog, Manifest, Problem, Scalar, Signature
+from manifests.common.credentials import names_credential
 from manifests.common.json_text import Repeating, read_json
 from manifests.common.nearest import hint
 
@@ -35,13 +35,6 @@ MAX_SHOWN = 32
 """The maximum number of arguments, and of problems with them, that are recorded and reported for a
 call that did not bind.
 """
-
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_CREDENTIALS = {
-    *("key", "keys", "apikey", "token", "accesstoken", "cookie", "secret", "bearer"),
-    *("password", "passwd", "pwd", "auth", "authorization", "credential", "credentials"),
-    "session",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +180,7 @@ def masked(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments as they are, with the values of anything named like a credential masked."""
     shown: dict[str, Any] = {}
     for name, value in arguments.items():
-        if _known(name) if len(name) <= MAX_SHOWN else _says_credential(name):
+        if _known(name) if len(name) <= MAX_SHOWN else names_credential(name):
             shown[name] = REDACTED
         else:
             shown[name] = value if type(value) in _SCALARS else _masked(value)
@@ -221,15 +214,11 @@ def _shown(name: str, value: Any) -> Any:
 
 
 def _is_credential(name: str) -> bool:
-    return _known(name) if len(name) <= MAX_SHOWN else _says_credential(name)
-
-
-def _says_credential(name: str) -> bool:
-    return any(word.lower() in _CREDENTIALS for word in (name, *_WORDS.findall(name)))
+    return _known(name) if len(name) <= MAX_SHOWN else names_credential(name)
 
 
 # Checked for every recorded argument: uncached, this is a tenth of an episode's cost.
-_known = lru_cache(maxsize=REMEMBERED)(_says_credential)
+_known = lru_cache(maxsize=REMEMBERED)(names_credential)
 
 
 def _unreadable(message: str) -> InvalidCall:

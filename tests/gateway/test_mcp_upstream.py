@@ -5,15 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from aiohttp import web
 from mcp import Client, StdioServerParameters
 
-from finport import Gateway, SettingsError
+from finport import Gateway, GatewaySettings, SettingsError
 from gateway.server import http
 from tests.support.checkout import ROOT
 from tests.support.commands import FINPORT, finbench, finport
@@ -259,6 +261,99 @@ async def test_a_tool_that_comes_later_takes_no_name_of_another(
             assert taken is not None
             assert taken.provider == "raw"
     assert "tool more_a of provider desk is left out: provider raw has one" in caplog.text
+
+
+PRICES = {
+    "openapi": "3.1.0",
+    "info": {"title": "Prices", "version": "1"},
+    "servers": [{"url": "/v1"}],
+    "paths": {
+        "/prices": {"get": {"operationId": "prices", "responses": {"200": {"description": "."}}}}
+    },
+}
+
+TOOL = """
+import finport
+
+@finport.tool
+def rate() -> float:
+    '''The rate.'''
+    return VALUE
+"""
+
+
+@asynccontextmanager
+async def document_server() -> AsyncIterator[tuple[str, list[str], asyncio.Event]]:
+    """A server of an OpenAPI document: its URL, the requests, and an event that it waits for."""
+    fetched, may_answer = list[str](), asyncio.Event()
+    may_answer.set()
+
+    async def answered(request: web.Request) -> web.Response:
+        fetched.append(request.path)
+        await may_answer.wait()
+        return web.json_response(PRICES)
+
+    app = web.Application()
+    app.router.add_get("/openapi.json", answered)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        port = runner.addresses[0][1]
+        yield f"http://127.0.0.1:{port}/openapi.json", fetched, may_answer
+    finally:
+        await runner.cleanup()
+
+
+async def test_what_a_server_lists_anew_has_no_other_provider_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "rates.py"
+    file.write_text(TOOL.replace("VALUE", "1.5"))
+    async with desk_over_http(tmp_path) as desk, document_server() as (document, fetched, _):
+        providers = {
+            "desk": {"mcp": desk.url},
+            "rates": {"python": file},
+            "prices": {"openapi": document, "prefix": "p_"},
+        }
+        async with Gateway.open(settings_of(tmp_path, providers=providers)) as gateway:
+            file.write_text("this can't be read")
+            (desk.folder / "more").write_text("more_a")
+            assert (await gateway.call("relist", {})).ok
+            await until(lambda: others(gateway) == ["more_a"])
+            assert fetched == ["/openapi.json"]
+            assert gateway.catalog.get("p_prices") is not None
+            assert (await gateway.call("rate", {})).value == 1.5
+            with pytest.raises(SettingsError, match="provider rates"):
+                await gateway.reload()
+
+
+async def test_calls_go_to_the_servers_of_the_settings_that_count(tmp_path: Path) -> None:
+    def says(word: str) -> Any:
+        return lambda _: {"content": [{"type": "text", "text": word}]}
+
+    async with (
+        raw_server([entry("tool")], tools_call=says("one")) as one,
+        raw_server([entry("tool")], tools_call=says("two")) as two,
+        document_server() as (document, fetched, may_answer),
+    ):
+
+        def settings(url: str, **others: Any) -> GatewaySettings:
+            providers = {"raw": {"mcp": url, "cache": False}, **others}
+            return settings_of(tmp_path, providers=providers)
+
+        async with Gateway.open(settings(one.url)) as gateway:
+            for wrong in ({"only": ["none"]}, {}):
+                may_answer.clear()
+                fetched.clear()
+                other = settings(two.url, prices={"openapi": document, **wrong})
+                reload = asyncio.create_task(gateway.reload(other))
+                await until(lambda: fetched)
+                assert (await gateway.call("tool", {})).value == "one"
+                may_answer.set()
+                await asyncio.wait([reload])
+                refused = isinstance(reload.exception(), SettingsError)
+                assert refused == bool(wrong)
+                word = "one" if wrong else "two"
+                assert (await gateway.call("tool", {})).value == word
 
 
 async def test_two_servers_with_one_name_are_refused_at_the_start_with_both_named(

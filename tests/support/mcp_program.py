@@ -2,7 +2,8 @@
 
 It writes its process id into the folder. `stubborn` goes on when its input ends or SIGTERM comes,
 `garbage` writes lines that are no messages. The tool `long` answers with a line of 100 MB, and
-`slow` after 7 s, in which the program does nothing else.
+`slow` after 7 s, in which the program does nothing else. `nan` answers with what is no JSON, and
+`told` with the values of its variables.
 """
 
 import json
@@ -15,7 +16,7 @@ from typing import Any
 
 TOOLS = [
     {"name": name, "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
-    for name in ("short", "long", "slow", "closes")
+    for name in ("short", "long", "slow", "closes", "nan", "told")
 ]
 
 
@@ -50,6 +51,10 @@ def main() -> None:
                 time.sleep(7)
             text = "x" * (10**8 if name == "long" else 5)
             result = {"content": [{"type": "text", "text": text}]}
+            if name == "nan":
+                result["structuredContent"] = {"price": float("nan")}
+            elif name == "told":
+                result["structuredContent"] = {**os.environ, "words": "more information"}
         if result is None:
             answer["error"] = {"code": -32601, "message": "no method"}
         else:

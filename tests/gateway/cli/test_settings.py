@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gateway.settings import GatewaySettings
+from gateway.settings import GatewaySettings, mcp_provider
 from tests.support.checkout import ROOT
 from tests.support.commands import finport, finport_process
 
@@ -55,3 +55,66 @@ def test_sources_are_told_and_secrets_are_not(
     assert rows["credentials"]["value"] == '{"a.example":"***"}'
     assert rows["deadline_s"]["from"] == "default"
     assert "retries" in finport("settings").stdout
+
+
+def test_no_secret_in_a_url_or_a_command_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "finport.toml"
+    file.write_text(
+        """
+        catalog = "none"
+        akshare_base_url = "http://me:very-secret@127.0.0.1:9/proxy"
+        mcp = ["http://127.0.0.1:9/mcp?apikey=very-secret", "desk-server --key very-secret"]
+        openapi = ["http://me:very-secret@127.0.0.1:9/api.json?key=very-secret#very-secret"]
+        [providers.one]
+        mcp = "http://127.0.0.1:9/mcp?apikey=very-secret"
+        [providers.two]
+        command = ["desk-server", "--key=very-secret"]
+        [providers.three]
+        openapi = "http://127.0.0.1:9/api.json?apikey=very-secret"
+        """
+    )
+    monkeypatch.setenv("FINPORT_CONFIG", str(file))
+    monkeypatch.setenv("FINPORT_CACHE_DIR", str(tmp_path / "cache"))
+    shown = finport("settings", "--json")
+    rows = {row["setting"]: row["value"] for row in orjson.loads(shown.stdout)}
+    assert rows["akshare_base_url"] == "http://127.0.0.1:9/proxy"
+    assert orjson.loads(rows["mcp"]) == ["http://127.0.0.1:9/mcp", "desk-server ***"]
+    assert orjson.loads(rows["openapi"]) == ["http://127.0.0.1:9/api.json"]
+    assert orjson.loads(rows["providers"]) == {
+        "one": {"mcp": "http://127.0.0.1:9/mcp"},
+        "two": {"command": ["desk-server", "***"]},
+        "three": {"openapi": "http://127.0.0.1:9/api.json"},
+    }
+    unreadable = finport("doctor", "--json")
+    assert "provider three: http://127.0.0.1:9/api.json: it can't be fetched" in unreadable.stdout
+    file.write_text(
+        f"""
+        catalog = "none"
+        mcp = ["http://127.0.0.1:9/mcp?apikey=very-secret", "{tmp_path}/desk --key very-secret"]
+        """
+    )
+    looked = finport("doctor", "--json")
+    assert "0 tools of http://127.0.0.1:9/mcp" in looked.stdout
+    assert "provider desk" in looked.stdout
+    for done in (shown, unreadable, looked):
+        assert "very-secret" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("origin", "name", "field"),
+    [
+        ("https://notes.example/mcp?key=x", "notes-example", "mcp"),
+        ("python -P notes_server.py --key x", "notes_server", "command"),
+        ("/opt/bin/desk-server --key x", "desk-server", "command"),
+        ("npx -y mcp-remote https://notes.example/mcp", "mcp-remote", "command"),
+        ("uvx mcp-server-time --local-timezone UTC", "mcp-server-time", "command"),
+        ("python", "python", "command"),
+    ],
+)
+def test_a_server_is_named_by_its_host_or_program(origin: str, name: str, field: str) -> None:
+    found = GatewaySettings(mcp=(origin,), cache_dir=Path("unused")).own_providers()
+    assert [*found] == [name]
+    assert getattr(found[name], field) is not None
+    assert mcp_provider(origin) == (name, found[name])
