@@ -49,9 +49,6 @@ JSON_TEXT: Final = "json"
 _SCALARS: Final = ("string", "number", "integer", "boolean")
 _NONE: Final = object()
 
-words = words_of
-"""The name by which the adapter has it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Listing:

@@ -30,7 +30,8 @@ from adapters.mcp.http import Transport
 from adapters.mcp.secrets import secrets_of
 from adapters.mcp.stdio import open_program
 from adapters.normalise import MAX_BYTES
-from manifests.mcp_listing import MAX_NAME, Listing, words
+from manifests.common.text import words_of
+from manifests.mcp_listing import MAX_NAME, Listing
 from manifests.providers import ProviderSettings
 
 log = logging.getLogger("finport")
@@ -198,7 +199,7 @@ class Connection:
             code = error.get("code")
             code = code if isinstance(code, int) else 0
             raise fault_of(code, str(error.get("message")), None, self._secrets)
-        raise UpstreamFault("rejected", f"the server's task is {words(str(status), 40)}")
+        raise UpstreamFault("rejected", f"the server's task is {words_of(str(status), 40)}")
 
     async def _cancel(self, session: ClientSession, params: _TaskParams) -> None:
         with suppress(MCPError, ValidationError, TimeoutError):  # else it ends by its own time
@@ -311,7 +312,7 @@ class Connection:
                 try:
                     size += len(orjson.dumps(entry))
                 except TypeError:  # of a number over 64 bits; the tool is left out by its name
-                    entry = {"name": words(tool.name, MAX_NAME)}
+                    entry = {"name": words_of(tool.name, MAX_NAME)}
                 tools.append(entry)
             if len(tools) > MAX_TOOLS or size > MAX_LISTING or len(cursors) > MAX_TOOLS:
                 raise _Unusable(f"it lists over {MAX_TOOLS} tools or {MAX_LISTING} bytes")
@@ -324,7 +325,7 @@ class Connection:
         info = client.server_info
         named = f"{info.name} {info.version}" if info else self._server
         self._heard_at = asyncio.get_running_loop().time()
-        listing = Listing(self._server, f"mcp {words(named, 100)}", tuple(tools))
+        listing = Listing(self._server, f"mcp {words_of(named, 100)}", tuple(tools))
         if listing != self._listing:
             self._listing = listing
             self._on_listing(listing)
