@@ -53,6 +53,14 @@ class Server:
         _, health = await asked(f"{self.url}/healthz")
         return sum(host["in_flight"] for host in health["hosts"].values())
 
+    async def says(self, words: str) -> str:
+        """The line of its log that has these words, and all lines before it are read."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(PATIENCE_S):
+            while words not in (line := (await self.process.stderr.readline()).decode()):
+                assert line, f"the server ended without {words!r}"
+        return line
+
     async def ended(self) -> tuple[int, str]:
         """The exit code and what was written to stderr."""
         async with asyncio.timeout(PATIENCE_S):
