@@ -2,6 +2,7 @@
 
 import csv
 import io
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,12 @@ from tests.support.commands import finbench
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
+    with chdir(folder):
+        _make(folder)
+    return folder
+
+
+def _make(folder: Path) -> None:
     tasks = str(folder / "tasks.jsonl")
     assert finbench("tasks", "make", "--n", "40", "--out", tasks).returncode == 0
     for mistakes in ("0", "0.01", "0.9"):
@@ -27,7 +34,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "run", "starter", "--episodes", "20", "--upstream", "simulated", "--out", str(folder / "s")
     )
     assert done.returncode == 0, done.stderr
-    return folder
 
 
 def names(folder: Path, *runs: str) -> list[str]:
