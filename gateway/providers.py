@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from hashlib import blake2b
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from gateway.settings_file import SettingsError
 from manifests import Catalog, Manifest
 from manifests.catalog import CatalogError
 from manifests.common.problem import first_problem
-from manifests.functions import FunctionTool, FunctionToolError, tool_of, tools_in
+from manifests.functions import FunctionTool, FunctionToolError, run_file, tool_of, tools_in
 from manifests.mcp_listing import manifests_of
 from manifests.providers import ProviderSettings
 
@@ -161,25 +160,17 @@ def _read(file: Path) -> list[FunctionTool]:
     Raises `SettingsError`.
     """
     try:
-        code = f"{file.resolve()}\0".encode() + file.read_bytes()
+        source = file.read_bytes()
     except OSError as error:
         raise SettingsError(f"{file}: {error.strerror}") from None
-    name = f"finport_tools_{blake2b(code, digest_size=8).hexdigest()}"
-    module = sys.modules.get(name)
-    if module is None:
-        spec = spec_from_file_location(name, file)
-        if spec is None or spec.loader is None:
-            raise SettingsError(f"{file}: a Python file ends in .py")
-        module = module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except FunctionToolError as error:
-            del sys.modules[name]
-            raise SettingsError(f"{file}: {error}") from error
-        except Exception as error:
-            del sys.modules[name]
-            raise SettingsError(f"{file}: it raised {type(error).__name__}: {error}") from error
+    named = f"{file.resolve()}\0".encode() + source
+    name = f"finport_tools_{blake2b(named, digest_size=8).hexdigest()}"
+    try:
+        module = sys.modules.get(name) or run_file(name, file, source)
+    except FunctionToolError as error:
+        raise SettingsError(f"{file}: {error}") from error
+    except Exception as error:
+        raise SettingsError(f"{file}: it raised {type(error).__name__}: {error}") from error
     found = tools_in(vars(module))
     if not found:
         text = "no function in it is a tool; decorate it with @finport.tool"

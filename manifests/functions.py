@@ -6,13 +6,17 @@ docstring (PEP 257; the sections of Google's style). The first paragraph describ
 """
 
 import inspect
+import linecache
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from hashlib import blake2b
+from importlib.util import decode_source
+from pathlib import Path
 from textwrap import dedent
-from types import NoneType, UnionType
+from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, overload
 
 from manifests.manifest import (
@@ -135,6 +139,22 @@ def tools_in(names: Mapping[str, object]) -> list[FunctionTool]:
     """The decorated functions among the names of a module."""
     found = (getattr(value, _MARK, None) for value in names.values())
     return [*dict.fromkeys(one for one in found if isinstance(one, FunctionTool))]
+
+
+def run_file(name: str, file: Path, source: bytes) -> ModuleType:
+    """Run the text of a file as the module of that name. Python's own import takes the text from
+    its caches where size and time are those of another one. Raises whatever the file raises.
+    """
+    module, text = ModuleType(name), decode_source(source)
+    module.__file__ = str(file)
+    linecache.cache[str(file)] = (len(text), None, text.splitlines(keepends=True), str(file))
+    sys.modules[name] = module
+    try:
+        exec(compile(text, str(file), "exec", dont_inherit=True), vars(module))  # noqa: S102
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
 
 
 def _binding(function: Callable[..., Any]) -> PythonBinding:

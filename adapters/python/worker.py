@@ -6,14 +6,14 @@ import sys
 from collections.abc import Mapping
 from functools import cache, reduce
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Final
 
 from adapters.fault import Kind, UpstreamFault
 from adapters.normalise import Answer, from_object
 from manifests import Scalar
-from manifests.functions import FunctionTool, tool_of
+from manifests.functions import FunctionTool, run_file, tool_of
 
 LONGEST: Final = 200
 """The most characters of a function's own words that a caller is told."""
@@ -52,11 +52,7 @@ def _function(file: str, place: str) -> FunctionTool:
     if module_name.startswith("finport_tools_") or module_name == "__main__":
         module_name = "__mp_main__" if module_name == "__main__" else module_name
         module = sys.modules.get(module_name)
-        if module is None:
-            spec = spec_from_file_location(module_name, file)
-            assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - a file's
-            module = sys.modules[module_name] = module_from_spec(spec)
-            spec.loader.exec_module(module)
+        module = module or run_file(module_name, Path(file), Path(file).read_bytes())
     else:
         module = import_module(module_name)
     return tool_of(reduce(getattr, qualname.split("."), module))

@@ -1,6 +1,7 @@
 """Rollouts of other frameworks: the same reward as in a run, and no reward for an outage."""
 
 import asyncio
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,13 @@ def asked(id_: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"id": id_, "type": "function", "function": function}
 
 
+@cache
+def suite() -> Generated:
+    return Generated("generated", islice(endless_tasks(3), 12))
+
+
 async def generated() -> Rollouts:
-    return Rollouts(Generated("generated", islice(endless_tasks(3), 12)))
+    return Rollouts(suite())
 
 
 def test_endless_tasks_are_those_of_the_seed() -> None:

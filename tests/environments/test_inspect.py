@@ -132,6 +132,7 @@ def test_a_run_has_the_scores_that_we_give(tmp_path: Path, monkeypatch: pytest.M
     assert len(theirs) == 20
 
 
+@pytest.mark.soak
 def test_native_tools_have_a_session_of_the_market(tmp_path: Path) -> None:
     (found,) = played(tmp_path, "investorbench", write_market(tmp_path / "market"))
     assert (found["status"], found["errors"]) == ("success", [])
@@ -140,6 +141,7 @@ def test_native_tools_have_a_session_of_the_market(tmp_path: Path) -> None:
     assert found["values"] == [about["figures"]["CR"]]
 
 
+@pytest.mark.soak
 def test_an_outage_is_an_error_that_can_be_retried(tmp_path: Path) -> None:
     away, there = played(tmp_path, "outage")
     assert (away["values"], len(away["errors"])) == ([], 4)

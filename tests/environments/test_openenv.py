@@ -110,6 +110,7 @@ async def answering(url: str, process: Process) -> None:
                 await asyncio.sleep(0.2)
 
 
+@pytest.mark.soak
 async def test_the_package_is_valid(tmp_path: Path) -> None:
     validate = ("validate", str(PACKAGE), "--level", "static", "--skip-build")
     assert "Verdict: PASS" in await said(tmp_path, "openenv", *validate)
@@ -160,6 +161,7 @@ async def test_episodes_over_websockets(tmp_path: Path, free_tcp_port: int) -> N
     assert market_seen["reward"] == market_seen["figures"]["CR"]
 
 
+@pytest.mark.soak
 async def test_a_gateway_that_goes_is_an_outage(tmp_path: Path, free_tcp_port: int) -> None:
     settings = GatewaySettings(
         upstream="simulated",

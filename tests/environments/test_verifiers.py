@@ -120,6 +120,7 @@ def test_a_right_answer_earns_the_reward_and_a_replay_finds_the_same(tmp_path: P
     assert [trace["rewards"] for trace in again] == [trace["rewards"] for trace in found]
 
 
+@pytest.mark.soak
 def test_a_gateway_elsewhere_is_sent_its_key_and_refuses_others(tmp_path: Path) -> None:
     world = {"FINPORT_SIMULATED_SEED": "0", "FINPORT_SIMULATED_NOW": "2026-06-30"}
     chosen = ("--env.taskset.task.key-variable", "MY_KEY", "-n", "1")
@@ -137,6 +138,7 @@ def test_a_gateway_elsewhere_is_sent_its_key_and_refuses_others(tmp_path: Path) 
     assert "fp_other" not in json.dumps(refused)
 
 
+@pytest.mark.soak
 def test_each_rollout_has_a_session_of_its_own(tmp_path: Path) -> None:
     market = write_market(tmp_path / "market")
     suite = ("investorbench", "--dataset", str(market))
@@ -171,6 +173,7 @@ async def test_recorded_episodes_score_as_in_their_run(tmp_path: Path) -> None:
                 }
 
 
+@pytest.mark.soak
 def test_a_killed_gateway_takes_no_reward(tmp_path: Path) -> None:
     asked = ("--rollouts", "24", "--at-once", "24", "--kills", "1", "--away", "0")
     found = json.loads(told(tmp_path, "python", EXAMPLES / "outage.py", *asked))

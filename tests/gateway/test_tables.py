@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from datetime import date
 from typing import Any
 
 import pytest
@@ -65,7 +66,10 @@ async def test_a_result_gives_its_rows(local: LocalGateway) -> None:
     result = await gateway.call("stock_zh_a_hist", {"symbol": "000001"}, CallContext(max_rows=250))
     frame = result.to_pandas()
     assert isinstance(frame, pandas.DataFrame)
-    assert frame.to_dict("records") == result.to_arrow().to_pylist() == result.value
+    dated = [{**row, "日期": date.fromisoformat(row["日期"])} for row in result.value]
+    assert result.to_arrow().to_pylist() == dated
+    frame["日期"] = frame["日期"].dt.date
+    assert frame.to_dict("records") == dated
     assert len(frame) == 250
     shortened = await gateway.call(
         "stock_zh_a_hist", {"symbol": "000001"}, CallContext(max_tokens=100)
