@@ -97,12 +97,16 @@ async def _parity(
     for framework, python in pythons.items():
         options = ["--suite", suite, *(["--dataset", str(dataset)] if dataset else [])]
         command = (python, "-m", SCORERS[framework], str(path), *options)
-        theirs = dict[str, Any]()
-        async with _output(command) as lines:
-            async for line in lines:
-                with suppress(ValueError, KeyError, TypeError):
-                    said = orjson.loads(line)
-                    theirs[str(said["episode"])] = said
+        theirs, failed = dict[str, Any](), False
+        try:
+            async with _output(command) as lines:
+                async for line in lines:
+                    with suppress(ValueError, KeyError, TypeError):
+                        said = orjson.loads(line)
+                        theirs[str(said["episode"])] = said
+        except click.ClickException as error:
+            failed = True
+            echo(f"finbench: {framework}: {error.message}", err=True)
         differ = [episode for episode, line in ours.items() if theirs.get(episode) != line]
         rows.append(
             {
@@ -115,6 +119,8 @@ async def _parity(
                 "first": differ[:SHOWN],
             }
         )
+        if failed:
+            continue
         for episode in differ[:SHOWN]:
             told = plain(f"{episode}: here {ours[episode]}, {framework} {theirs.get(episode)}")
             echo(f"finbench: {told}", err=True)

@@ -113,7 +113,8 @@ async def _serve(suite: "Suite", how: dict[str, Any], until_stdin_closes: bool) 
     if until_stdin_closes:  # so that it never outlives the process that started it
         when_stdin_closes(stop.set)
     try:
-        async with SimulatedModel.open(suite.tasks, Catalog.load(), **how) as model:
+        tasks = [task.model_copy(update={"answer": suite.stated(task)}) for task in suite.tasks]
+        async with SimulatedModel.open(tasks, Catalog.load(), **how) as model:
             calm_collector()
             echo(f"simulated model ready on {model.base_url}")
             await stop.wait()

@@ -343,6 +343,11 @@ class Suite(ABC):
         return None
 
     @classmethod
+    def stated(cls, task: Task) -> str:
+        """The answer of a task as an agent states it."""
+        return task.answer
+
+    @classmethod
     def environment(cls, task: Task) -> Environment | None:  # noqa: ARG003
         """The session in which an episode of a task takes place, if any."""
         return None
@@ -369,6 +374,15 @@ class Suite(ABC):
         may read files.
         """
         return {}
+
+    def check_gateway(self, health: Mapping[str, Any]) -> None:
+        """Raises `SuiteError` for a gateway whose health says that its tools are not the suite's.
+        It may read files.
+        """
+        for name, value in self.gateway_health.items():
+            if (found := health.get(name)) != value:
+                text = f"the gateway's {name} is {found}, that of the dataset is {value}"
+                raise SuiteError(f"{self.name}: {text}")
 
     @classmethod
     def scores_of(cls, judge: str) -> Sequence[float]:  # noqa: ARG003 - for overriding suites

@@ -7,7 +7,7 @@ import sys
 from agent_framework import Agent, MCPStreamableHTTPTool
 from agent_framework.openai import OpenAIChatCompletionClient
 
-URL = os.environ.get("FINPORT_URL", "http://127.0.0.1:8000/mcp")
+URL = os.environ.get("GATEWAY_URL", "http://127.0.0.1:8000/mcp")
 
 
 async def main(model: str, question: str) -> None:

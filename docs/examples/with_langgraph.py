@@ -7,7 +7,7 @@ import sys
 from langchain.agents import create_agent
 from langchain_mcp_adapters.client import MultiServerMCPClient
 
-URL = os.environ.get("FINPORT_URL", "http://127.0.0.1:8000/mcp")
+URL = os.environ.get("GATEWAY_URL", "http://127.0.0.1:8000/mcp")
 
 
 async def main(model: str, question: str) -> None:

@@ -7,7 +7,7 @@ import sys
 from agents import Agent, Runner, set_default_openai_api
 from agents.mcp import MCPServerStreamableHttp
 
-URL = os.environ.get("FINPORT_URL", "http://127.0.0.1:8000/mcp")
+URL = os.environ.get("GATEWAY_URL", "http://127.0.0.1:8000/mcp")
 
 
 async def main(model: str, question: str) -> None:

@@ -8,7 +8,7 @@ from semantic_kernel.agents import ChatCompletionAgent
 from semantic_kernel.connectors.ai.open_ai import OpenAIChatCompletion
 from semantic_kernel.connectors.mcp import MCPStreamableHttpPlugin
 
-URL = os.environ.get("FINPORT_URL", "http://127.0.0.1:8000/mcp")
+URL = os.environ.get("GATEWAY_URL", "http://127.0.0.1:8000/mcp")
 
 
 async def main(model: str, question: str) -> None:

@@ -153,6 +153,10 @@ class Generated(Suite):
     def offered(cls, task: Task) -> Sequence[str]:
         return list(task.details["offered"])
 
+    @classmethod
+    def stated(cls, task: Task) -> str:
+        return Answer.model_validate_json(task.answer).text if task.answer else ""
+
     @property
     def gateway_settings(self) -> Mapping[str, Any]:
         """The world of the tasks."""

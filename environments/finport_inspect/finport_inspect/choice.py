@@ -35,6 +35,9 @@ class Choice:
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
             raise SuiteError(f"limit must be 1 or more, not {self.limit}")
+        made = self.suite == GENERATED and self.dataset is None
+        if made and (odd := {*self.difficulty} - {"1", "2", "3", "4", "5"}):
+            raise SuiteError(f"difficulty is 1 to 5, not {min(odd)}")
         if self.language not in (None, "en", "zh"):
             raise SuiteError(f"language must be en or zh, not {self.language!r}")
 

@@ -138,10 +138,7 @@ class Reaching:
         if not self._is_checked and self._suite.gateway_health:
             async with HttpClient.open(self._url, Untraced(), self._key) as client:
                 health = await client.health()
-            for name, value in self._suite.gateway_health.items():
-                if (found := health.get(name)) != value:
-                    text = f"the gateway's {name} is {found}, that of the tasks is {value}"
-                    raise SuiteError(f"{self._suite.name}: {text}")
+            self._suite.check_gateway(health)
         self._is_checked = True
         return self._url.rstrip("/")
 

@@ -164,7 +164,7 @@ class Serving:
                     url, ended = started.url, started.process
                 opened = HttpClient.open(url, Untraced(), self.settings.key)
                 client = await parts.enter_async_context(opened)
-                await client.health()
+                rollouts.suite.check_gateway(await client.health())
                 by_id = {task.id: task for task in rollouts.suite.tasks}
                 ready.set_result(Served(rollouts, client, by_id))
                 await (asyncio.Event().wait() if ended is None else ended.wait())

@@ -12,11 +12,12 @@ from urllib.parse import quote
 import verifiers.v1 as vf
 from pydantic import Field, field_validator, model_validator
 
-from bench.client import HttpClient
+from bench.client import GatewayUnreachableError, HttpClient
 from bench.processes import ServerNotReadyError
 from bench.rollouts import Rollouts, endless_tasks
 from bench.suites import load_suite
 from bench.suites.generated.answer import Answer
+from bench.suites.suite import Suite
 from bench.task import Task
 from finport_tasks.gateways import own_gateway
 from finport_tasks.scoring import RECORD, scored, suite_with
@@ -92,10 +93,14 @@ class FinportTask(vf.Task[FinportData, FinportState, FinportTaskConfig]):
         return _read(self.data.task)
 
     async def gateway(self) -> str:
-        """The URL of the gateway. Raises `ToolsetError`."""
-        if self.config.gateway is not None:
-            return self.config.gateway.rstrip("/")
+        """The URL of the gateway. Raises `ToolsetError`, and `SuiteError` if the tools of the
+        gateway are not those of the suite.
+        """
         suite = suite_with(self.data.suite, self.task, self.data.dataset)
+        if self.config.gateway is not None:
+            url = self.config.gateway.rstrip("/")
+            await _check(url, self.config.key, suite)
+            return url
         try:
             return await own_gateway({"upstream": "simulated", **suite.gateway_settings}).url()
         except (ServerNotReadyError, TimeoutError) as error:
@@ -193,6 +198,22 @@ class FinportConfig(vf.TasksetConfig):
         if self.is_endless and (unknown := {*self.difficulties} - DIFFICULTIES):
             raise ValueError(f"difficulties: {min(unknown)} is none; generated tasks have 1 to 5")
         return self
+
+
+_CHECKED: set[tuple[str, str]] = set()
+"""Gateways, and what their health must say, that were looked at."""
+
+
+async def _check(url: str, key: str | None, suite: Suite) -> None:
+    """Look once at a gateway whose tools must be the suite's. Raises `SuiteError`."""
+    wanted = url, repr(sorted(suite.gateway_health.items()))
+    if suite.gateway_health and wanted not in _CHECKED:
+        try:
+            async with HttpClient.open(url, NoTrace(), key) as client:
+                suite.check_gateway(await client.health())
+        except GatewayUnreachableError as error:
+            raise vf.ToolsetError(f"outage: {error}") from error
+        _CHECKED.add(wanted)
 
 
 class FinportTaskset(vf.Taskset[FinportTask, FinportConfig]):

@@ -76,7 +76,7 @@ async def test_an_agent_of_a_framework_calls_a_tool_and_answers(
             env={
                 "HOME": str(tmp_path),
                 "TMPDIR": str(tmp_path),
-                "FINPORT_URL": url,
+                "GATEWAY_URL": url,
                 "OPENAI_BASE_URL": model.url,
                 "OPENAI_API_KEY": "none",
                 "OPENAI_AGENTS_DISABLE_TRACING": "1",
