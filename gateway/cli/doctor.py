@@ -286,6 +286,9 @@ def _cache(settings: "GatewaySettings") -> Finding:
     except OSError as error:
         return Finding(check, "fail", f"{folder}: {error.strerror}", advice)
     found = f"{folder}, {'' if nearest == folder else 'not yet made, '}{free / 2**30:.1f} GiB free"
+    if nearest == folder and folder.stat().st_mode & 0o022:
+        advice = f"its files decide what is answered: chmod 700 {folder}"
+        return Finding(check, "warn", f"{found}; others may write in it", advice)
     if free < LEAST_FREE:
         return Finding(check, "warn", found, f"make room, or {advice}")
     return Finding(check, "ok", found)
