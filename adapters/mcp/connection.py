@@ -117,6 +117,11 @@ class Connection:
         return self._trouble
 
     @property
+    def is_reached(self) -> bool:
+        """Whether the last attempt to reach the server went well."""
+        return self._was_reached
+
+    @property
     def secrets(self) -> list[str]:
         """The texts that may come back from the server and must not go on."""
         return self._secrets
