@@ -17,7 +17,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from diskcache.core import DBNAME
 
 from cache.entry import Entry
 from cache.frame import FrameError
+from manifests.common.files import private_folder
 from manifests.common.threads import run_in
 
 Write = tuple[str, Entry, float]
@@ -350,7 +351,7 @@ class DiskTier:
 
 
 def _open(directory: Path, max_bytes: int) -> tuple[BytesCache, KeyIndex]:
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(directory)
     directory.chmod(0o700)
     try:
         try:
@@ -367,6 +368,8 @@ def _open(directory: Path, max_bytes: int) -> tuple[BytesCache, KeyIndex]:
 
 
 def _store(directory: Path, max_bytes: int) -> BytesCache:
+    with suppress(FileExistsError):
+        (directory / DBNAME).touch(0o600, exist_ok=False)
     return BytesCache(
         str(directory),
         timeout=LOCK_S,

@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from os import PathLike
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote
@@ -115,15 +116,17 @@ async def connect_async(
     url: str | None = None, *, key: str | None = None, **settings: Any
 ) -> AsyncIterator[AsyncClient]:
     """A client of the gateway at `url`, or of one in this process with these settings beside those
-    of environment and file. `key` is the client's key at a server.
+    of environment and file. `key` is the client's key at a server. Among `tools` may be functions
+    as well as files of them.
 
     Raises `SettingsError`, `CatalogError`, and `GatewayUnreachableError` for a URL where no gateway
     answers.
     """
     async with AsyncExitStack() as stack:
         if url is None:
+            functions, settings = _functions(settings)
             gateway = await stack.enter_async_context(
-                Gateway.open(GatewaySettings.read(**settings))
+                Gateway.open(GatewaySettings.read(**settings), tools=functions)
             )
             finder = ToolFinder.of(gateway.catalog, gateway.settings)
             stack.push_async_callback(finder.aclose)
@@ -135,6 +138,22 @@ async def connect_async(
         http = await stack.enter_async_context(HttpClient.open(url, _Nowhere(), key))
         await http.health()
         yield AsyncClient(_Remote(http))
+
+
+def _functions(
+    settings: dict[str, Any],
+) -> tuple[list[Callable[..., Any]], dict[str, Any]]:
+    """The functions among the tools in settings, and the settings without them."""
+    given = settings.get("tools")
+    if callable(given):
+        given = [given]
+    if given is None or isinstance(given, str | PathLike):
+        return [], settings
+    given = [*given]
+    functions = [tool for tool in given if callable(tool)]
+    files = [tool for tool in given if not callable(tool)]
+    rest = {name: value for name, value in settings.items() if name != "tools"}
+    return functions, rest if functions and not files else {**rest, "tools": files}
 
 
 class Client:

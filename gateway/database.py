@@ -3,7 +3,10 @@
 import sqlite3
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+
+from manifests.common.files import private_folder
 
 AGAIN_S = 0.01
 
@@ -12,7 +15,9 @@ def open_database(path: Path, tables: Iterable[str], lock_s: float) -> sqlite3.C
     """Open or create the file with these tables. Another process that writes is waited for
     `lock_s`. Raises `OSError` and `sqlite3.Error`.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(path.parent)
+    with suppress(FileExistsError):
+        path.touch(0o600, exist_ok=False)  # SQLite's other files take this mode, too
     until = time.monotonic() + lock_s
     while True:
         try:

@@ -41,7 +41,7 @@ from gateway.settings_file import CONFIG, SettingsError, read_settings_file
 from gateway.sharing.connection import address_of
 from manifests import PlanLimits
 from manifests.common.nearest import did_you_mean
-from manifests.common.origin import is_url
+from manifests.common.origin import LAUNCHER, is_url
 from manifests.providers import ProviderSettings
 
 __all__ = ["GatewaySettings", "HostSettings", "Mode", "SettingsError"]
@@ -56,8 +56,6 @@ WORLD = 2
 """The version of the simulated market, so that its module need not be imported; a test compares."""
 
 SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing
-
-_LAUNCHER = re.compile(r"(python[\d.]*|node|npx|bunx?|deno|uvx?|pipx|ruby|java|sh|bash)(\.exe)?")
 
 
 def _base_url(url: str) -> str:
@@ -114,7 +112,7 @@ def _mcp_origin(origin: str) -> tuple[str, dict[str, object]]:
         return _name_of(origin), {"mcp": origin}
     command = shlex.split(origin)
     named = command[:1]
-    if named and _LAUNCHER.fullmatch(Path(named[0]).name):
+    if named and LAUNCHER.fullmatch(Path(named[0]).name):
         named = [word for word in command[1:] if not word.startswith("-")][:1] or named
     return _name_of(named[0].replace(" ", "-") if named else ""), {"command": command}
 

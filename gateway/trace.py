@@ -142,11 +142,13 @@ class JsonLines:
         *,
         follow_links: bool = False,
         is_hashed: bool = False,
+        mode: int = 0o666,
         count: Callable[[Any], object] | None = None,
     ) -> AsyncIterator["JsonLines"]:
         """Append to `path`; closing writes what is buffered. Without `follow_links`, which is for
         names from the user, `path` may only be a regular file with no other name. With `is_hashed`
-        the digest of the file is kept (BLAKE2b of 16 bytes). `count` is called with each record
+        the digest of the file is kept (BLAKE2b of 16 bytes). A new file gets `mode`, as the umask
+        allows. `count` is called with each record
         that is put.
 
         A last line that was cut off is moved to a file beside it. With `again_s` a failed write is
@@ -154,7 +156,7 @@ class JsonLines:
         stream. Raises `TraceError`.
         """
         try:
-            file = await to_thread.run_sync(_opened, path, follow_links)
+            file = await to_thread.run_sync(_opened, path, follow_links, mode)
             lines = cls(path, file, again_s, count)
             if is_hashed:
                 await to_thread.run_sync(lines._hash_file)
@@ -343,15 +345,16 @@ class JsonLines:
         return True
 
 
-def _opened(path: Path, follow_links: bool) -> BinaryIO:
+def _opened(path: Path, follow_links: bool, mode: int) -> BinaryIO:
     """Open `path` for appending whole lines. Raises `OSError`."""
-    opener = None if follow_links else own_file
+    own = partial(own_file, mode=mode)
+    opener = partial(os.open, mode=mode) if follow_links else own
     if path.is_file():
         with open(path, "r+b", opener=opener) as file:
             size = file.seek(0, os.SEEK_END)
             end = end_of_lines(file, size)
             if end < size:
-                with open(path.with_name(path.name + TORN), "ab", opener=own_file) as torn:
+                with open(path.with_name(path.name + TORN), "ab", opener=own) as torn:
                     file.seek(end)
                     shutil.copyfileobj(file, torn)
                     torn.write(b"\n")

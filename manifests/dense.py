@@ -21,7 +21,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from manifests.common.files import replaced_file
+from manifests.common.files import private_folder, replaced_file
 from manifests.export import describe
 from manifests.manifest import Manifest
 
@@ -176,7 +176,7 @@ def _write(file: Path, texts: Sequence[str], vectors: Matrix) -> None:
     """Keep vectors; they are made anew if there is no room for them."""
     keys = np.array([key_of(text) for text in texts], np.uint64)
     with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(file.parent)
         with replaced_file(file) as out:
             np.savez(out, keys=keys, vectors=vectors.astype(np.float16))
 

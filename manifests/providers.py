@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from manifests.common.origin import told_command, told_url
+from manifests.common.origin import told_server, told_url
 from manifests.manifest import (
     Domain,
     FreshnessOverride,
@@ -105,7 +105,7 @@ class ProviderSettings(BaseModel):
     def origin(self) -> str:
         """What a person is told of where the tools come from; it holds no secret."""
         said = self.python or self.manifests or self.openapi or self.mcp
-        return told_url(str(said)) if said else " ".join(told_command(self.command or ()))
+        return told_url(str(said)) if said else told_server(self.command or ())
 
     def takes(self, *names: str) -> bool:
         """Whether a tool that goes by these names is taken."""

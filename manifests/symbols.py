@@ -21,7 +21,7 @@ from unicodedata import normalize
 
 from anyio import to_thread
 
-from manifests.common.files import replaced_file
+from manifests.common.files import private_folder, replaced_file
 from manifests.common.regular_file import read_text
 
 log = logging.getLogger("finport")
@@ -315,7 +315,7 @@ class SymbolTable:
     def _write(self, symbols: Sequence[Symbol]) -> None:
         if self._file is None:
             return
-        self._file.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(self._file.parent)
         with replaced_file(self._file) as out:
             for one in symbols:
                 names = [re.sub(r"[\t\n\r|]", " ", name) for name in one.names]

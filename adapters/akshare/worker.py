@@ -152,8 +152,13 @@ class Worker:
                 text = "the upstream did not answer in time"
                 return _fault(call, "timeout", text, retryable=True)
             # Its text may hold a path, or a URL with a credential, so it is not sent.
-            why = "the upstream may not know an argument's value, or answers in a new form"
-            return _fault(call, "invalid", f"the function raised {type(error).__name__}: {why}")
+            text = f"the function raised {type(error).__name__}"
+            if call.trouble is None or not (
+                call.trouble.retryable or call.trouble.kind == "banned"
+            ):
+                why = "the upstream may not know an argument's value, or answers in a new form"
+                text = f"{text}: {why}"
+            return _fault(call, "invalid", text)
         if call.trouble and (answer.rows == 0 or answer.data in EMPTY_DOCUMENTS):
             return _fault(call, "empty", "the function returned nothing")
         if len(answer.data) > MAX_BYTES:

@@ -25,7 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from adapters.fault import UpstreamFault, fit_for_message
-from adapters.mcp.errors import BREAKS, ends_session, fault_of
+from adapters.mcp.errors import breaks, ends_session, fault_of
 from adapters.mcp.http import Transport
 from adapters.mcp.secrets import secrets_of
 from adapters.mcp.stdio import open_program
@@ -117,6 +117,11 @@ class Connection:
         return self._trouble
 
     @property
+    def is_reached(self) -> bool:
+        """Whether the last attempt to reach the server went well."""
+        return self._was_reached
+
+    @property
     def secrets(self) -> list[str]:
         """The texts that may come back from the server and must not go on."""
         return self._secrets
@@ -151,7 +156,7 @@ class Connection:
                 self._heard_at = loop.time()
                 return result
         except MCPError as error:
-            if error.code in BREAKS and session is self._session:
+            if breaks(error.code, error.message) and session is self._session:
                 self._has_ended = ends_session(error.code, error.message)
                 self._suspect()
             raise fault_of(error.code, error.message, error.data, self._secrets) from None

@@ -29,10 +29,22 @@ _KINDS: Final[dict[int, tuple[Kind, bool]]] = {
     _HEADERS: ("unreachable", True),
 }
 
-BREAKS: Final = frozenset(
+_BREAKS: Final = frozenset(
     {UNREACHABLE, LATE, STATUS, _CLOSED, _REQUEST_TIMEOUT, _INVALID_REQUEST, _HEADERS}
 )
 """Errors after which a connection may no longer work."""
+
+
+def breaks(code: int, message: str) -> bool:
+    """Whether a connection may no longer work after an error."""
+    return code in _BREAKS and not _is_of_server(code, message)
+
+
+def _is_of_server(code: int, message: str) -> bool:
+    """Whether the server said an error of the code that the SDK takes for a closed connection: it
+    is JSON-RPC's code for any error of a server.
+    """
+    return code == _CLOSED and not message.startswith(("Connection closed", "SSE stream "))
 
 
 def ends_session(code: int, message: str) -> bool:
@@ -51,6 +63,8 @@ def fault_of(code: int, message: str, data: object, secrets: Iterable[str]) -> U
     if ends_session(code, message):
         return UpstreamFault("unreachable", "the server has ended the session", retryable=True)
     kind, retryable = _KINDS.get(code, ("rejected", False))
+    if _is_of_server(code, message):
+        kind, retryable = "rejected", False
     if kind == "rejected":
         text = f"the server refuses the call ({code}): {text}"
     return UpstreamFault(kind, text, retryable=retryable)

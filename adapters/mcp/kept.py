@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from manifests.common.files import replaced_file
+from manifests.common.files import private_folder, replaced_file
 from manifests.common.regular_file import read_text
 from manifests.mcp_listing import Listing
 from manifests.providers import ProviderSettings
@@ -43,7 +43,7 @@ def write(file: Path, provider: ProviderSettings, listing: Listing) -> None:
         "tools": listing.tools,
     }
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(file.parent)
         with replaced_file(file, 0o600, synced=False) as out:
             out.write(orjson.dumps(said))
     except OSError as error:

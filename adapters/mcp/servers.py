@@ -106,6 +106,11 @@ class McpServers:
         """Why a provider's server was not reached."""
         return self._trouble(self._followed[name])
 
+    def unreached(self, name: str) -> str | None:
+        """Why a provider's server was not reached although it was asked, or None."""
+        connection = self._followed[name].connection
+        return connection.trouble if connection and not connection.is_reached else None
+
     async def call(
         self, manifest: Manifest, tool: str, arguments: Mapping[str, Any], timeout_s: float
     ) -> tuple[dict[str, Any], list[str]]:

@@ -24,7 +24,7 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
 from adapters.fault import fit_for_message
-from adapters.mcp.errors import TOO_LARGE
+from adapters.mcp.errors import INVALID, TOO_LARGE
 from adapters.normalise import MAX_BYTES
 from adapters.process import environment
 
@@ -34,7 +34,13 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 _CHUNK: Final = 2**16
 _MAX_LINE: Final = MAX_BYTES + 2**16
 _ENDS: Final = 2**10  # bytes of a line that is too long, from its beginning and its end
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,64}")')
+_AN_ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,64}")'
+_ID = re.compile(_AN_ID)
+_VERSION = rb'(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
+_ANSWER = re.compile(
+    rb"\s*\{\s*" + _VERSION + rb"(?:" + _AN_ID + rb"\s*,\s*" + _VERSION + rb')?"(?:result|error)"'
+)
+_LAST_ID = re.compile(_AN_ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _CLOSE_S: Final = 2.0
 """How long a program may take to end by itself once its input has ended, and after SIGTERM."""
 
@@ -157,17 +163,30 @@ def message_of(line: bytes) -> SessionMessage | Exception:
             return SessionMessage(adapter.validate_json(line, by_name=False))
         return SessionMessage(adapter.validate_python(said, by_name=False))
     except ValueError:
-        return ValueError("a line is no message of JSON-RPC")
+        return _unreadable(line) or ValueError("a line is no message of JSON-RPC")
+
+
+def _unreadable(line: bytes) -> SessionMessage | None:
+    """The answer to the request whose answer is no JSON that can be read, such as one that is
+    nested too deeply.
+    """
+    begun = _ANSWER.match(line[:_ENDS])
+    if begun is None:
+        return None
+    found = begun if begun[1] else _LAST_ID.search(line[-_ENDS:])
+    return found and _error(found[1], INVALID, "the answer can't be read as JSON")
 
 
 def _too_long(ends: bytearray) -> SessionMessage | None:
     """The answer to the request whose answer is too long, of which both ends are left."""
     found = _ID.search(ends[:_ENDS]) or _ID.search(ends[_ENDS:])
-    if found is None:
-        return None
-    text = found[1].decode(errors="replace")
+    return found and _error(found[1], TOO_LARGE, f"the answer is over {MAX_BYTES} bytes")
+
+
+def _error(said_id: bytes, code: int, message: str) -> SessionMessage:
+    text = said_id.decode(errors="replace")
     id_ = text[1:-1] if text.startswith('"') else int(text)
-    error = types.ErrorData(code=TOO_LARGE, message=f"the answer is over {MAX_BYTES} bytes")
+    error = types.ErrorData(code=code, message=message)
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id_, error=error))
 
 

@@ -20,7 +20,7 @@ from adapters.normalise import Answer, from_object
 from adapters.provider import Parts, Provider
 from adapters.python import worker
 from manifests import Catalog, Manifest, Scalar
-from manifests.common.threads import in_daemon
+from manifests.common.threads import Uncarried, in_daemon
 from manifests.functions import FunctionTool
 
 log = logging.getLogger("finport")
@@ -61,10 +61,14 @@ class FunctionAdapter(Adapter):
             else:
                 value = await self._in_thread(tool, arguments)
             return await to_thread.run_sync(from_object, value)
-        except (UpstreamFault, asyncio.CancelledError):
+        except (UpstreamFault, GeneratorExit):
             raise
-        except Exception as error:  # noqa: BLE001 - it is the function's
-            kind, text, line = worker.told(manifest.name, error)
+        except BaseException as error:  # the function's, unless this task is cancelled
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+                raise
+            cause = error.__cause__ if isinstance(error, Uncarried) else None
+            kind, text, line = worker.told(manifest.name, cause or error)
             if line:
                 log.error("%s failed: %s", manifest.upstream, line)
             raise UpstreamFault(kind, text) from None

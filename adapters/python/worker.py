@@ -28,11 +28,11 @@ def call(name: str, file: str, place: str, arguments: Mapping[str, Scalar]) -> T
         value = _function(file, place).call(arguments)
         value = asyncio.run(value) if inspect.iscoroutine(value) else value
         return from_object(value), "invalid", "", ""
-    except Exception as error:  # noqa: BLE001 - it is the function's
+    except BaseException as error:  # noqa: BLE001 - it is the function's
         return None, *told(name, error)
 
 
-def told(name: str, error: Exception) -> tuple[Kind, str, str]:
+def told(name: str, error: BaseException) -> tuple[Kind, str, str]:
     """What an exception of a function tells the caller, and the log: its words may hold a secret of
     the function's, and its place is enough to find it.
     """

@@ -150,20 +150,24 @@ async def _doctor(
     upstream: str | None, timeout_s: float, as_json: bool, providers: Mapping[str, object]
 ) -> int:
     from adapters.providers import PROVIDERS
-    from gateway.providers import catalog_of
+    from gateway.providers import catalog_of, servers_of
     from gateway.settings import GatewaySettings, SettingsError
     from manifests import Catalog, CatalogError
 
-    catalog, settings = Catalog.load(), None
+    catalog, settings, unreached = Catalog.load(), None, dict[str, str]()
     findings = [_versions()]
     try:
         settings = GatewaySettings.read(upstream=upstream, **providers)
-        catalog = await catalog_of(settings)
+        async with servers_of(settings) as servers:
+            catalog = await catalog_of(settings, servers=servers)
+            of_mcp = [name for name, one in catalog.providers.items() if one.kind == "mcp"]
+            troubles = {name: servers.unreached(name) for name in of_mcp}
+            unreached = {name: why for name, why in troubles.items() if why is not None}
         findings.append(_settings(settings, catalog))
     except (SettingsError, CatalogError) as error:
         settings = None
         findings.append(Finding("settings", "fail", str(error), "correct it and look again"))
-    findings += _providers(catalog)
+    findings += _providers(catalog, unreached)
     for provider in PROVIDERS.values():
         findings += provider.check(catalog, settings)
     if settings is not None:
@@ -182,8 +186,10 @@ async def _doctor(
     return 1 if any(finding.status == "fail" for finding in findings) else 0
 
 
-def _providers(catalog: "Catalog") -> Iterator[Finding]:
-    """What each of the user's own providers gives, and whether its secrets are there."""
+def _providers(catalog: "Catalog", unreached: Mapping[str, str]) -> Iterator[Finding]:
+    """What each of the user's own providers gives, and whether its secrets and its server are
+    there; `unreached` says why an MCP server is not.
+    """
     for name, provider in catalog.providers.items():
         tools = catalog.select(provider=name)
         found = f"{len(tools)} tools of {provider.origin}"
@@ -193,6 +199,11 @@ def _providers(catalog: "Catalog") -> Iterator[Finding]:
         if lacking:
             advice = f"set {', '.join(lacking)}; calls answer not_configured until then"
             yield Finding(check, "warn", f"{found}; a secret is lacking", advice)
+        elif name in unreached:
+            kept = ", as it listed before" if tools else ""
+            text = f"{found}{kept}; its server is not reached: {unreached[name]}"
+            advice = "start it, or see its URL or command; calls fail until it is there"
+            yield Finding(check, "warn", text, advice)
         elif not tools:
             yield Finding(check, "warn", found, "see its `only`, and whether it can be reached")
         else:
@@ -286,6 +297,9 @@ def _cache(settings: "GatewaySettings") -> Finding:
     except OSError as error:
         return Finding(check, "fail", f"{folder}: {error.strerror}", advice)
     found = f"{folder}, {'' if nearest == folder else 'not yet made, '}{free / 2**30:.1f} GiB free"
+    if nearest == folder and folder.stat().st_mode & 0o022:
+        advice = f"its files decide what is answered: chmod 700 {folder}"
+        return Finding(check, "warn", f"{found}; others may write in it", advice)
     if free < LEAST_FREE:
         return Finding(check, "warn", found, f"make room, or {advice}")
     return Finding(check, "ok", found)

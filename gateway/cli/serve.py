@@ -181,7 +181,7 @@ async def _serve(
                 tell_settings_file()
             lines = None
             if trace is not None:
-                opened = JsonLines.open(trace, AGAIN_S, follow_links=True)
+                opened = JsonLines.open(trace, AGAIN_S, follow_links=True, mode=0o600)
                 lines = await parts.enter_async_context(opened)
             load(settings.encoding)  # before a caller waits for it, and all others
             gateway = await parts.enter_async_context(Gateway.open(settings, trace=lines))

@@ -26,7 +26,7 @@ from gateway.search.endpoint_limits import EndpointLimits, NotAskedError
 from gateway.settings import GatewaySettings
 from manifests import Catalog, Manifest
 from manifests.catalog import MAX_QUERY
-from manifests.common.files import replaced_file
+from manifests.common.files import private_folder, replaced_file
 from manifests.dense import DenseIndex, Vector, fused, text_of
 from manifests.facets import Intent
 from manifests.search import Found
@@ -70,7 +70,7 @@ def _read_vectors(file: Path, texts: int) -> list[Vector] | None:
 
 
 def _write_vectors(file: Path, vectors: Iterable[Vector]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(file.parent)
     with replaced_file(file) as out:
         for vector in vectors:
             out.write(array("f", vector).tobytes())

@@ -99,6 +99,15 @@ def output_file(out: Path, mode: int | None = None, *, force: bool) -> Iterator[
         yield file
 
 
+def private_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone (0700). One that
+    exists stays as it is. Raises `OSError`.
+    """
+    if not folder.is_dir():
+        private_folder(folder.parent)
+        folder.mkdir(0o700, exist_ok=True)
+
+
 def taken(out: Path, remedy: str) -> FileExistsError:
     """The error for a name that is in use, with what the user can do."""
     return FileExistsError(errno.EEXIST, f"it exists already; {remedy}", str(out))

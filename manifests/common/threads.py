@@ -15,13 +15,22 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class Uncarried(Exception):
+    """Work in a thread raised what would end the event loop, cancel its caller, or be lost on the
+    way there; `__cause__` is that.
+    """
+
+
 async def run_in(thread: ThreadPoolExecutor, work: Callable[..., T], *arguments: object) -> T:
     """Run `work(*arguments)` in `thread`. Returns or raises as `work` does."""
     return await asyncio.get_running_loop().run_in_executor(thread, work, *arguments)
 
 
 async def in_daemon(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run `work` in a thread that does not delay the exit. A cancelled caller leaves it running."""
+    """Run `work` in a thread that does not delay the exit. A cancelled caller leaves it running.
+
+    Raises as `work` does, and `Uncarried`.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -34,11 +43,16 @@ async def in_daemon(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
             done.set_result(cast(T, given))
 
     def run() -> None:
-        given, error = None, None
+        given: T | None = None
+        error: Exception | None = None
         try:
             given = work(*args, **kwargs)
-        except Exception as raised:  # noqa: BLE001 - it is the caller's
-            error = raised
+        except BaseException as raised:  # noqa: BLE001 - it is the caller's
+            if isinstance(raised, Exception) and not isinstance(raised, StopIteration):
+                error = raised
+            else:  # SystemExit and the like; no future takes a StopIteration
+                error = Uncarried()
+                error.__cause__ = raised
         with suppress(RuntimeError):  # the loop may have closed
             loop.call_soon_threadsafe(tell, given, error)
 

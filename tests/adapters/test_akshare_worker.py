@@ -57,6 +57,7 @@ def swallows():
     try: requests.get("https://made.example/x").raise_for_status()
     except Exception: pass
     return []
+def decodes(): return requests.get("https://made.example/x").json()
 def nothing(): return []
 def forks():
     child = os.fork()
@@ -544,6 +545,22 @@ async def test_a_first_burst_is_spread_over_the_workers(library: Library) -> Non
     async with library(workers=2, threads=8) as adapter:
         processes = await asyncio.gather(*(call(adapter, "slow") for _ in range(8)))
         assert sorted(processes.count(p) for p in set(processes)) == [4, 4]
+
+
+async def test_arguments_are_not_blamed_for_an_upstream_that_failed(library: Library) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(status=statuses.pop(0), text="<html>")
+
+    statuses = [503, 403, 404, 200]
+    hint = "the upstream may not know an argument's value, or answers in a new form"
+    async with upstream(handler) as url, library(base_url=url) as adapter:
+        messages = [(await fault(adapter, "decodes")).message for _ in range(4)]
+    raised = "the function raised JSONDecodeError"
+    assert messages[:2] == [f"{raised}, after HTTP 503", f"{raised}, after HTTP 403"]
+    assert messages[2:] == [f"{raised}: {hint}, after HTTP 404", f"{raised}: {hint}"]
+    async with library(base_url=url) as adapter:
+        lost = await fault(adapter, "decodes")
+    assert lost.message == "the function raised ConnectionError, after ConnectionError"
 
 
 async def test_an_empty_answer_after_transport_trouble_is_an_error(library: Library) -> None:

@@ -119,6 +119,39 @@ def test_a_closed_client_says_so(tmp_path: Path) -> None:
         client.call("get_coin", uuid="x")
 
 
+def desk_rate(currency: str = "USD") -> dict[str, Any]:
+    """In-house funding rate of a currency."""
+    return {"currency": currency, "rate": 4.25}
+
+
+FILE = """
+import finport
+
+@finport.tool
+def desk_spread(currency: str = "USD") -> dict:
+    'Spread of the desk.'
+    return {"currency": currency, "spread": 0.5}
+"""
+
+
+def test_functions_are_tools_beside_files_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "desk.py"
+    file.write_text(FILE)
+    given: dict[str, Any] = {"upstream": "simulated", "cache_dir": tmp_path / "cache"}
+    with finport.connect(tools=[desk_rate, file], **given) as client:
+        assert client.tools.desk_rate().value == {"currency": "USD", "rate": 4.25}
+        assert client.tools.desk_spread().value == {"currency": "USD", "spread": 0.5}
+    with finport.connect(tools=[str(file)], **given) as client:
+        assert client.tools.desk_spread().ok
+        assert "desk_rate" not in client.names()
+    monkeypatch.setenv("FINPORT_TOOLS", str(file))
+    with finport.connect(tools=desk_rate, **given) as client:
+        assert client.tools.desk_rate().ok
+        assert client.tools.desk_spread().ok, "files of the environment are tools, too"
+
+
 def test_a_wrong_gateway_is_refused() -> None:
     from bench.client import GatewayUnreachableError
 

@@ -13,6 +13,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from adapters.python.provider import THREADS
 from finport import FunctionToolError, Gateway, GatewaySettings, SettingsError, tool
 from gateway import CallContext
 from gateway.server import http
@@ -117,6 +118,65 @@ async def test_what_a_function_raises_is_told_without_its_secrets(
         assert late.code == "timeout"
     assert "acme_prices failed: KeyError in acme_prices, line " in caplog.text
     assert "secret-token" not in caplog.text
+
+
+RAISED: dict[str, type[BaseException]] = {
+    "exit": SystemExit,
+    "interrupt": KeyboardInterrupt,
+    "cancelled": asyncio.CancelledError,
+    "stop": StopIteration,
+}
+
+
+@tool
+def ends_thread(how: str) -> int:
+    """Raises what is no plain error."""
+    raise RAISED[how]
+
+
+@tool
+async def ends_task(how: str) -> int:
+    """Raises what is no plain error, or leaks the end of a task of its own."""
+    if how == "cancelled":
+        inner = asyncio.create_task(asyncio.sleep(60))
+        inner.cancel()
+        await inner
+    raise RAISED[how]
+
+
+@tool(in_process=True)
+def ends_process(how: str) -> int:
+    """Raises what is no plain error."""
+    raise RAISED[how]
+
+
+@pytest.mark.parametrize("name", ["ends_thread", "ends_task", "ends_process"])
+@pytest.mark.parametrize("how", [*RAISED])
+async def test_what_would_end_a_thread_or_a_task_fails_one_call(
+    tmp_path: Path, name: str, how: str
+) -> None:
+    kind = "RuntimeError" if (name, how) == ("ends_task", "stop") else RAISED[how].__name__
+    async with gateway_of(tmp_path, ends_thread, ends_task, ends_process, retries=0) as gateway:
+        started = time.monotonic()
+        result = await gateway.call(name, {"how": how}, CallContext(deadline_s=15))
+        assert result.message == f"{name} raised {kind}; the gateway's log has more"
+        assert time.monotonic() - started < 14
+
+
+async def test_a_thread_that_exits_is_free_again(tmp_path: Path) -> None:
+    @tool
+    def leaves(n: int) -> int:
+        """Exits unless it is given 0."""
+        if n:
+            raise SystemExit(n)
+        return n
+
+    settings: dict[str, Any] = {"retries": 0, "breaker_attempts": 1000}
+    async with gateway_of(tmp_path, leaves, **settings) as gateway:
+        for n in range(1, THREADS + 2):
+            await gateway.call("leaves", {"n": n}, CallContext(deadline_s=1))
+        done = await gateway.call("leaves", {"n": 0}, CallContext(deadline_s=5))
+        assert (done.ok, done.value) == (True, 0), done.message
 
 
 async def test_a_function_that_blocks_stops_neither_the_loop_nor_the_end(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 It writes its process id into the folder. `stubborn` goes on when its input ends or SIGTERM comes,
 `garbage` writes lines that are no messages. The tool `long` answers with a line of 100 MB, and
-`slow` after 7 s, in which the program does nothing else. `nan` answers with what is no JSON, and
-`told` with the values of its variables.
+`slow` after 7 s, in which the program does nothing else. `nan` answers with what is no JSON,
+`told` with the values of its variables, `deep300` and so on with lists in lists; `id-last` has the
+ids of these after their results.
 """
 
 import json
@@ -16,7 +17,17 @@ from typing import Any
 
 TOOLS = [
     {"name": name, "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
-    for name in ("short", "long", "slow", "closes", "nan", "told")
+    for name in (
+        "short",
+        "long",
+        "slow",
+        "closes",
+        "nan",
+        "told",
+        "deep300",
+        "deep1000",
+        "deep2000",
+    )
 ]
 
 
@@ -49,6 +60,14 @@ def main() -> None:
                 break
             if name == "slow":
                 time.sleep(7)
+            if name.startswith("deep"):
+                levels, id_ = int(name[4:]), f'"id": {json.dumps(request["id"])}'
+                deep = f'{{"content": [], "structuredContent": {"[" * levels + "]" * levels}}}'
+                parts = [id_, f'"result": {deep}']
+                parts = parts[::-1] if "id-last" in manners else parts
+                sys.stdout.write(f'{{"jsonrpc": "2.0", {", ".join(parts)}}}\n')
+                sys.stdout.flush()
+                continue
             text = "x" * (10**8 if name == "long" else 5)
             result = {"content": [{"type": "text", "text": text}]}
             if name == "nan":

@@ -436,6 +436,58 @@ async def test_a_program_may_write_numbers_that_json_has_not(tmp_path: Path) -> 
         assert (await gateway.call("nan", {})).value == {"price": None}
 
 
+@pytest.mark.parametrize("manner", ["", "id-last"])
+async def test_a_program_may_nest_as_deeply_as_it_likes(tmp_path: Path, manner: str) -> None:
+    providers = {"raw": {"command": program(tmp_path, manner), "cache": False}}
+    async with Gateway.open(settings_of(tmp_path, providers=providers)) as gateway:
+        for levels in (2_000, 1_000, 300):
+            began = asyncio.get_running_loop().time()
+            deep = await gateway.call(f"deep{levels}", {}, CallContext(deadline_s=5))
+            assert deep.code == "upstream_invalid", deep.message
+            assert asyncio.get_running_loop().time() - began < 2
+        assert (await gateway.call("short", {})).value == "xxxxx"
+
+
+@pytest.mark.parametrize("levels", [300, 1_000, 2_000])
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_a_server_may_nest_as_deeply_as_it_likes(
+    tmp_path: Path, kind: str, levels: int
+) -> None:
+    def called(params: dict[str, Any]) -> web.Response:
+        deep = "[" * levels + "]" * levels
+        said = f'{{"content":[],"structuredContent":{{"deep":{deep}}}}}'
+        text = f'{{"jsonrpc":"2.0","id":{params["_id"]},"result":{said}}}'
+        text = f"data: {text}\n\n" if kind == "text/event-stream" else text
+        return web.Response(text=text, content_type=kind)
+
+    async with (
+        raw_server([entry("tool")], tools_call=called) as raw,
+        behind(tmp_path, raw) as gateway,
+    ):
+        began = asyncio.get_running_loop().time()
+        answer = await gateway.call("tool", {}, CallContext(deadline_s=5))
+        assert answer.code == "upstream_invalid", answer.message
+        assert asyncio.get_running_loop().time() - began < 2
+
+
+async def test_an_error_of_a_server_is_no_lost_connection(tmp_path: Path) -> None:
+    def refused(params: dict[str, Any]) -> web.Response:
+        error = {"code": -32000, "message": "the vendor is closed on Sundays"}
+        return web.json_response({"jsonrpc": "2.0", "id": params["_id"], "error": error})
+
+    async with (
+        raw_server([entry("tool")], tools_call=refused) as raw,
+        behind(tmp_path, raw) as gateway,
+    ):
+        answer = await gateway.call("tool", {})
+        assert (answer.code, answer.error and answer.error.retryable) == ("upstream_error", False)
+        said = "the server refuses the call (-32000): the vendor is closed on Sundays"
+        assert answer.message == said
+        listed = [method for method, _ in raw.seen].count("tools/list")
+        await gateway.call("tool", {"x": 1})
+        assert [method for method, _ in raw.seen].count("tools/list") == listed == 1
+
+
 def test_reading_a_long_line_takes_a_fraction_of_what_the_sdk_takes() -> None:
     rows = [{"day": n, "open": n * 1.5, "name": f"row {n}"} for n in range(20_000)]
     result = {"content": [], "structuredContent": {"result": rows}}

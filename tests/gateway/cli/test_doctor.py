@@ -1,10 +1,12 @@
 """`finport doctor`: what it finds, by real files and sockets of this machine, and how it ends."""
 
 import asyncio
+import shlex
 import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,8 +24,11 @@ from adapters.rapidapi.keys import Key
 from gateway.cli.doctor import _reached, doctor, row
 from gateway.cli.options import print_table
 from gateway.cli.reachability import AT_ONCE, Origin, trouble
+from gateway.settings import mcp_provider
 from manifests import Catalog, akshare_source
+from tests.support.checkout import ROOT
 from tests.support.gateways import PLANTED_KEY
+from tests.support.mcp_servers import new_desk
 from tests.support.redis import needs_redis, redis_server
 from tests.support.upstreams import upstream as served_upstream
 from tests.support.waiting import PATIENCE_S
@@ -394,3 +399,39 @@ async def test_subscriptions_are_told_for_each_key_and_host(tmp_path: Path) -> N
     assert (lacking["key"], lacking["host"]) == (2, "coinranking1.p.rapidapi.com")
     assert lacking["subscribe at"] == "https://rapidapi.com/Coinranking/api/coinranking1"
     assert "planted" not in done.output
+
+
+def test_an_mcp_server_that_is_not_reached(examine: Examine, tmp_path: Path) -> None:
+    script, secret = tmp_path / "desk.py", "unguessable-4711"
+    shutil.copy(ROOT / "tests/support/mcp_upstream.py", script)
+    command = shlex.join([sys.executable, "-P", str(script), str(new_desk(tmp_path)), "stdio"])
+    given = {"FINPORT_MCP": f"{command} {secret}", "FINPORT_CATALOG": "none"}
+    found, _ = examine(**given)
+    seen = found["provider desk"]
+    assert seen.status == "ok", seen
+    assert seen.found.endswith(f" tools of {script}")
+    script.write_text("raise SystemExit(3)")
+    found, code = examine(**given)
+    lost = found["provider desk"]
+    assert (lost.status, code) == ("warn", 0)
+    assert lost.found.startswith(f"{seen.found}, as it listed before; its server is not reached: ")
+    assert secret not in f"{seen} {lost}"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("python desk.py --key x", "desk.py"),
+        ("/opt/python3.11 -P /srv/desk.py x", "/srv/desk.py"),
+        ("uv run --with mcp desk.py", "desk.py"),
+        ("python -m desk.server x", "desk.server"),
+        ("npx -y @desk/server --key x", "@desk/server"),
+        ("python -c x", "python ***"),
+        ("npx --token x @desk/server", "npx ***"),
+        ("env KEY=x desk-server", "env ***"),
+        ("desk-server x", "desk-server ***"),
+        ("desk-server", "desk-server"),
+    ],
+)
+def test_a_command_is_told_by_what_it_runs_without_its_arguments(command: str, told: str) -> None:
+    assert mcp_provider(command)[1].origin == told
