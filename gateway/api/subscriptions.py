@@ -43,6 +43,10 @@ LIST_CHANGED = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/tools/li
 """The notification of revisions with a handshake."""
 
 
+LOOKS = 5
+"""How often a list is read anew because it changed while it was read."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """What a client wants to be told of."""
@@ -57,7 +61,7 @@ class _Seen:
 
     version: int
     grant: Grant | None
-    tools: int
+    tools: object
 
 
 class Subscriptions:
@@ -196,11 +200,18 @@ class Subscriptions:
 
     async def _look(self, visitor: Visitor, before: _Seen | None = None) -> _Seen:
         """The list that a visitor sees now."""
-        client, version = visitor.caller.client, self._catalog.version
+        client = visitor.caller.client
         grant = visitor.caller.context.grant if client is None else client.grant
-        if before is not None and (before.version, before.grant) == (version, grant):
-            return before
-        return _Seen(version, grant, hash(await self._tools.tools(visitor, grant)))
+        for _ in range(LOOKS):
+            version = self._catalog.version
+            if before is not None and (before.version, before.grant) == (version, grant):
+                return before
+            tools = hash(await self._tools.tools(visitor, grant))
+            if version == self._catalog.version:
+                return _Seen(version, grant, tools)
+            if before is None:
+                break  # it changed after the client had begun to listen, and is to be told so
+        return _Seen(-1, grant, object())
 
     def _check_room(self, holder: str) -> None:
         """Raises `RequestRejected` if there are too many streams."""

@@ -197,7 +197,7 @@ async def test_a_gateway_that_goes_is_an_outage(tmp_path: Path, free_tcp_port: i
 
 
 async def test_a_run_earns_the_same_in_the_environment(tmp_path: Path) -> None:
-    options = ("--upstream", "simulated", "--simulated-failure-rate", "0.2", "--out", "run")
+    options = ("--upstream", "simulated", "--simulated-failure-rate", "0.6", "--out", "run")
     done = await asyncio.to_thread(
         finbench_in, tmp_path, "run", "fintrace-sample", "--episodes", "60", *options
     )
