@@ -52,6 +52,9 @@ READ_FROM = 0.8
 READ = 500
 """So many characters of a question are read."""
 
+KNOWN_PLACES = 16
+"""Sets of allowed tools whose places are kept."""
+
 Floats = NDArray[np.float64]
 
 
@@ -203,6 +206,7 @@ class Search:
             {*self.glossary.chinese(), *self.symbols.chinese()},
             (term for term in self._everything.terms if term >= CHINESE),
         )
+        self._known_places: dict[frozenset[str], NDArray[np.int64]] = {}
         self._places_of = {name: number for number, name in enumerate(self.names)}
 
     @property
@@ -294,6 +298,15 @@ class Search:
     def _places(self, allowed: Collection[str] | None) -> NDArray[np.int64]:
         if allowed is None:
             return np.arange(len(self.names))
+        if not isinstance(allowed, frozenset):
+            return self._having(allowed)
+        if (known := self._known_places.get(allowed)) is None:
+            if len(self._known_places) >= KNOWN_PLACES:
+                self._known_places.clear()
+            known = self._known_places[allowed] = self._having(allowed)
+        return known
+
+    def _having(self, allowed: Collection[str]) -> NDArray[np.int64]:
         return np.array([n for n, name in enumerate(self.names) if name in allowed], dtype=np.int64)
 
     def _scores(self, features: Mapping[str, Floats]) -> Floats:

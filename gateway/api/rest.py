@@ -135,7 +135,7 @@ class Rest:
                 found, about = searched.tools, searched.about()
             else:
                 found = catalog.select(**query.tags)
-        found = [manifest for manifest in found if self._gateway.may_use(manifest, grant)]
+                found = [tool for tool in found if self._gateway.may_use(tool, grant)]
         end = query.cursor + query.limit
         page = {
             "total": len(found),

@@ -46,6 +46,9 @@ KEPT = 500
 WAIT_S = 2.0
 """Seconds that the embedder has to embed a query."""
 
+ALLOWED = 16
+"""Sets of tools, by who may see them and their tags, that are kept."""
+
 PER_MINUTE = 300
 """Queries a minute of callers without keys: any program or page on the machine may be one."""
 
@@ -139,6 +142,7 @@ class ToolFinder:
         self._indexing = asyncio.Lock()
         self._making: asyncio.Task[None] | None = None
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._allowed: dict[Hashable, frozenset[str]] = {}
         self._kept_near: OrderedDict[str, Names] = OrderedDict()
         self._ranking = CapacityLimiter(1)
         self._version = catalog.version
@@ -222,7 +226,14 @@ class ToolFinder:
         key = (query, among.whose, self._catalog.version, *given)
 
         def find() -> Found:
-            allowed = {m.name for m in self._catalog.select(**tags) if among.allows(m)}
+            whose = key[1:]
+            allowed = self._allowed.get(whose)
+            if allowed is None:
+                some = (m.name for m in self._catalog.select(**tags) if among.allows(m))
+                allowed = frozenset(some)
+                if len(self._allowed) >= ALLOWED:
+                    self._allowed.clear()
+                self._allowed[whose] = allowed
             search = self._catalog.search
             found = search.find(query, allowed)
             self._lacks = search.missing > 0
@@ -240,6 +251,7 @@ class ToolFinder:
     def _forget(self) -> None:
         """Keep nothing of other tools than there are now."""
         self._kept.clear()
+        self._allowed.clear()
         self._kept_near.clear()
         self._index, self._version = None, self._catalog.version
 
