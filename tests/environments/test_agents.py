@@ -13,21 +13,14 @@ import pytest
 
 from finport import __version__
 from tests.support.checkout import ROOT
+from tests.support.installed import ENVIRONMENTS, framework_is_missing
 from tests.support.played_model import playing, says
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
-ENVIRONMENTS = os.environ.get("TEST_ENVIRONMENTS")
+WHY = framework_is_missing("agents")
 PLACE = Path(ENVIRONMENTS or ".").resolve() / "agents"
-
-
-def why_missing() -> str | None:
-    if ENVIRONMENTS is None:
-        return "TEST_ENVIRONMENTS names no folder with frameworks; .ci/run makes one"
-    if not (PLACE / "agents.lock").is_file():
-        return f"tests/environments/agents.lock could not be installed in {ENVIRONMENTS}"
-    return None
 
 
 async def turn(body: dict[str, Any]) -> dict[str, Any]:
@@ -39,7 +32,7 @@ async def turn(body: dict[str, Any]) -> dict[str, Any]:
     return says(None, ("get_coin", {"uuid": "Qwsogvtv82FCd"}), ("rates", {"base": "EUR"}))
 
 
-@pytest.mark.skipif(why_missing() is not None, reason=why_missing() or "")
+@pytest.mark.skipif(WHY is not None, reason=WHY or "")
 async def test_an_agent_of_pydantic_ai_plays_a_run(tmp_path: Path) -> None:
     about = tmp_path / "metadata" / f"finport-{__version__}.dist-info"
     about.mkdir(parents=True)

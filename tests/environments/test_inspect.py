@@ -20,9 +20,9 @@ from bench.rollouts import Rollouts
 from bench.runs.reader import Run
 from tests.support.checkout import ROOT
 from tests.support.commands import finbench
+from tests.support.installed import ENVIRONMENTS, framework_is_missing
 from tests.support.markets import write_market
 
-ENVIRONMENTS = os.environ.get("TEST_ENVIRONMENTS")
 PLAY = ROOT / "tests" / "environments" / "play_inspect.py"
 LONG_S = 180.0
 
@@ -32,15 +32,7 @@ VOCABULARY = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.ti
 TOKENS = 199_998
 
 
-def why_missing() -> str | None:
-    if ENVIRONMENTS is None:
-        return "TEST_ENVIRONMENTS names no folder with frameworks; .ci/run makes one"
-    if not (Path(ENVIRONMENTS) / "inspect" / "inspect.lock").is_file():
-        return f"tests/environments/inspect.lock could not be installed in {ENVIRONMENTS}"
-    return None
-
-
-if reason := why_missing():
+if reason := framework_is_missing("inspect"):
     pytest.skip(reason, allow_module_level=True)
 
 BIN = Path(str(ENVIRONMENTS)) / "inspect" / "bin"

@@ -23,29 +23,21 @@ from gateway import Gateway, GatewaySettings
 from gateway.server import http
 from tests.support.checkout import ROOT
 from tests.support.commands import finbench_in
+from tests.support.installed import ENVIRONMENTS, framework_is_missing
 from tests.support.markets import write_market
 from tests.support.waiting import PATIENCE_S
 
 PACKAGE = ROOT / "environments" / "finport_openenv"
-ENVIRONMENTS = os.environ.get("TEST_ENVIRONMENTS")
+WHY = framework_is_missing("openenv")
 PLACE = Path(ENVIRONMENTS or ".").resolve() / "openenv"
 KEY = "fp_0451"
 
 WAIT_S = 4 * PATIENCE_S
 """OpenEnv imports a web interface, which takes seconds of a core in each process."""
 
-
-def why_missing() -> str | None:
-    if ENVIRONMENTS is None:
-        return "TEST_ENVIRONMENTS names no folder with frameworks; .ci/run makes one"
-    if not (PLACE / "openenv.lock").is_file():
-        return f"tests/environments/openenv.lock could not be installed in {ENVIRONMENTS}"
-    return None
-
-
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(why_missing() is not None, reason=why_missing() or ""),
+    pytest.mark.skipif(WHY is not None, reason=WHY or ""),
 ]
 
 

@@ -19,25 +19,17 @@ from bench.rollouts import Rollouts
 from bench.runs.reader import Run
 from tests.support.checkout import ROOT
 from tests.support.commands import finbench_in, serving
+from tests.support.installed import ENVIRONMENTS, framework_is_missing
 from tests.support.markets import write_market
 
 pytestmark = pytest.mark.anyio
 
-ENVIRONMENTS = os.environ.get("TEST_ENVIRONMENTS")
 EXAMPLES = ROOT / "environments" / "finport_tasks" / "examples"
 LONG_S = 180.0
 KEY = "fp_0451"
 
 
-def why_missing() -> str | None:
-    if ENVIRONMENTS is None:
-        return "TEST_ENVIRONMENTS names no folder with frameworks; .ci/run makes one"
-    if not (Path(ENVIRONMENTS) / "verifiers" / "verifiers.lock").is_file():
-        return f"tests/environments/verifiers.lock could not be installed in {ENVIRONMENTS}"
-    return None
-
-
-if reason := why_missing():
+if reason := framework_is_missing("verifiers"):
     pytest.skip(reason, allow_module_level=True)
 
 BIN = Path(str(ENVIRONMENTS)) / "verifiers" / "bin"

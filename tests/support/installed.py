@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -29,4 +30,16 @@ def node_is_missing() -> str | None:
     told = subprocess.run([NODE, "--version"], capture_output=True, text=True, check=True).stdout
     if int(told.lstrip("v").partition(".")[0]) < 22:
         return f"node {told.strip()} is older than 22; TEST_NODE may name another"
+    return None
+
+
+ENVIRONMENTS = os.environ.get("TEST_ENVIRONMENTS")
+
+
+def framework_is_missing(name: str) -> str | None:
+    """Why a framework that has an environment of its own can't run here."""
+    if ENVIRONMENTS is None:
+        return "TEST_ENVIRONMENTS names no folder with frameworks; .ci/run makes one"
+    if not (Path(ENVIRONMENTS) / name / f"{name}.lock").is_file():
+        return f"tests/environments/{name}.lock could not be installed in {ENVIRONMENTS}"
     return None
