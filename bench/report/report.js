@@ -192,8 +192,8 @@
           ? el("p", { class: "note" }, `${one.left_out} more requests: finbench export --format transcripts has them`)
           : el(
               "div",
-              {},
-              el("h3", {}, `${one.purpose} · ${one.model}` + (one.step ? ` · before round ${one.step}` : "")),
+              { class: "call" },
+              el("p", {}, el("b", {}, one.purpose), el("span", {}, one.model), one.step ? `before round ${one.step}` : ""),
               one.kept ? el("p", { class: "note" }, `${one.kept} messages as before`) : null,
               one.tools.length ? el("p", { class: "note" }, `tools: ${one.tools.join(", ")}`) : null,
               ...one.said.flatMap(({ role, text }) => [el("h4", {}, role), pre(text)]),

@@ -83,11 +83,12 @@ def script_safe(value: object) -> str:
 
 
 def transcript(exchanges: Sequence[Exchange]) -> list[dict[str, Any]]:
-    """The requests of an episode for readers, each without the messages that the one before it had
-    too; as many as there is room for.
+    """The requests of an episode for readers, each without the messages and tools that the one
+    before it had too; as many as there is room for.
     """
     found: list[dict[str, Any]] = []
     room, before, has_answer = TRANSCRIPT_CHARS, list[Any](), False
+    offered: list[Any] = []
     for number, one in enumerate(exchanges):
         pairs = zip(before, one.messages, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -103,7 +104,8 @@ def transcript(exchanges: Sequence[Exchange]) -> list[dict[str, Any]]:
         if room < 0 and found:
             found.append({"left_out": len(exchanges) - number})
             break
-        tools = [_name(tool) for tool in one.tools]
+        tools = [] if one.tools == offered else [_name(tool) for tool in one.tools]
+        offered = one.tools
         about = {"step": one.step, "purpose": one.purpose, "model": one.model}
         found.append({**about, "kept": same, "tools": tools, "said": said})
     return found
