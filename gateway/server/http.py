@@ -260,7 +260,9 @@ async def serve(
         parts.enter_context(listening)
         vitals = await parts.enter_async_context(Vitals.watch())
         store = gateway.answers.store
-        opened = Clients.open(gateway.settings, workers=worker.workers, store=store)
+        opened = Clients.open(
+            gateway.settings, workers=worker.workers, store=store, clock=gateway.answers.clock
+        )
         clients = await parts.enter_async_context(opened)
         calls = parts.enter_context(gateway.observed(CallMetrics(clients.name_of)))
         shared = Metrics.open(gateway, vitals, calls, worker.folder, worker.index)
