@@ -156,7 +156,7 @@ class Rest:
         shapes = self._gateway.answers.shapes
         changes = await shapes.last_changes(name) if shapes else []
         about = {
-            **describe(manifest),
+            **describe(manifest, self._gateway.settings),
             "refused": refusal and refusal.message,
             "shape_changes": [change.to_dict() for change in changes],
         }
