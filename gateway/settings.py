@@ -264,7 +264,7 @@ class GatewaySettings(BaseSettings):
     )
     hosts: dict[str, HostSettings] = Field(
         default_factory=dict,
-        description="Limits by upstream host; for AkShare by registrable domain.",
+        description="Limits and prices by upstream host; for AkShare by registrable domain.",
     )
     max_pending_calls: _Count = Field(
         default=10_000,

@@ -82,7 +82,7 @@ def _rows(used: "Iterable[Used]", by: str, settings: "GatewaySettings") -> list[
         else:
             row["unpriced"] += one.requests
     for row in rows.values():
-        row["cost"] = row["cost"] and round(row["cost"], 6)
+        row["cost"] = row["cost"] and float(f"{row['cost']:.12g}")  # sums of floats are rounded
     return [rows[group] for group in sorted(rows)]
 
 

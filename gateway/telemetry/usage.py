@@ -8,7 +8,6 @@ No name comes from a caller: clients are those with a key, and tools those of th
 
 import asyncio
 import logging
-import sqlite3
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -28,7 +27,8 @@ from manifests.common.threads import run_in
 log = logging.getLogger("finport")
 
 WRITE_S = 1.0
-"""How often what was counted is written."""
+LEAST_S = 0.01
+"""How often what was counted is written, and how soon before midnight at the earliest."""
 
 MOST_WAITING = 100_000
 """Clients and tools whose counts may wait to be written."""
@@ -122,7 +122,7 @@ class Usage:
     async def _write_often(self) -> None:
         while not self._closing.is_set():
             left_s = DAY_S - self._wall() % DAY_S
-            with anyio.move_on_after(min(WRITE_S, left_s)):
+            with anyio.move_on_after(min(WRITE_S, max(left_s, LEAST_S))):
                 await self._closing.wait()
             await self._write()
         if self._unwritten:
@@ -132,8 +132,7 @@ class Usage:
     async def _write(self) -> None:
         counted, day = self._counts, self._day
         self._begin()
-        if counted:
-            waiting = self._unwritten.setdefault(day, {})
+        if counted and (waiting := self._unwritten.setdefault(day, counted)) is not counted:
             for place, counts in counted.items():
                 before = waiting.setdefault(place, counts)
                 if before is not counts:
@@ -143,7 +142,7 @@ class Usage:
         try:
             await run_in(self._thread, self._store.add, self._unwritten, OTHER)
             self._unwritten, failure = {}, None
-        except sqlite3.Error as error:
+        except Exception as error:  # noqa: BLE001 - it must go on counting, whatever a file does
             failure = str(error)
         if failure != self._failure:
             self._failure = failure

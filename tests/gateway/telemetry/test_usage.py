@@ -21,7 +21,9 @@ from gateway.telemetry.usage_store import UsageStore, Used, read_usage
 from manifests import Catalog
 from tests.support.commands import finport, post, served
 from tests.support.gateways import LocalGateway, open_keyed_gateway, open_local_gateway
-from tests.support.waiting import Stepping, until
+from tests.support.mcp_messages import META, request
+from tests.support.mcp_stdio import lines, started
+from tests.support.waiting import PATIENCE_S, Stepping, until
 
 pytestmark = pytest.mark.anyio
 
@@ -166,6 +168,18 @@ def test_processes_add_to_one_file_and_a_kill_forgets_no_more_than_the_last_seco
     shown = finport("usage", "--by", "tool", "--upstream", "simulated", "--json", cache=tmp_path)
     (row,) = json.loads(shown.stdout)["usage"]
     assert (row["tool"], row["calls"], row["failed"]) == ("get_coin", 20, 0)
+
+
+def test_calls_over_standard_input_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FINPORT_USAGE", "true")
+    params = {"name": "call_tool", "arguments": {"name": COIN[0], "arguments": COIN[1]}}
+    call = request("tools/call", params | {"_meta": META})
+    started(tmp_path).communicate(lines(call), PATIENCE_S)
+    said = finport("usage", "--by", "host", "--upstream", "simulated", "--json", cache=tmp_path)
+    (row,) = json.loads(said.stdout)["usage"]
+    assert (row["host"], row["calls"], row["requests"]) == (HOST, 1, 1)
 
 
 def written(folder: Path, *used: Used) -> None:
