@@ -100,7 +100,7 @@ class Client:
         """Apply the client's changed entry; calls under way and in the queue stay so."""
         self.name, self.grant, self.max_tokens = entry.name, entry.grant, entry.max_tokens
         self.stand_in = entry.stand_in
-        self.per_day = None if self._quotas is None else self._quotas.per_day(entry)
+        self.per_day = None if self._quotas is None else self._quotas.apply(entry)
         if entry.per_second != self.per_second:
             rate = entry.per_second and entry.per_second / self._workers
             self._rate = _Rate(rate) if rate else None

@@ -51,8 +51,8 @@ class ClientQuotas:
         self._opened = AsyncExitStack()
         self._ledger: Ledger | None = None
 
-    def per_day(self, entry: KeyEntry) -> int | None:
-        """How many calls a day a client may make, from now on; None if that is not limited."""
+    def apply(self, entry: KeyEntry) -> int | None:
+        """Limit a client as its entry says. Returns its calls a day, None for no limit."""
         per_day = entry.per_day or self._settings.calls_per_day
         self._plans[entry.name] = PlanLimits(per_day=per_day)
         return per_day

@@ -56,14 +56,14 @@ def usage(by: str, since: datetime | None, as_json: bool, **given: object) -> No
         return
     if rows:
         cost = f"cost ({settings.currency})" if settings.currency else "cost"
-        print_table([_shown(row, by, cost) for row in rows], width=80)
+        print_table([_shown(row, by, cost) for row in rows])
     elif settings.usage:
         echo(f"no call since {first:%Y-%m-%d}")
     else:
         echo("no calls are counted: start the gateway with FINPORT_USAGE=true to count them")
     if quotas:
         echo("")
-        print_table(quotas, width=80)
+        print_table(quotas)
 
 
 def _rows(used: "Iterable[Used]", by: str, settings: "GatewaySettings") -> list[dict[str, Any]]:

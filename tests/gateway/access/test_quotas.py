@@ -49,7 +49,7 @@ async def quotas(
     settings = GatewaySettings(cache_dir=folder)
     kept = ClientQuotas(settings, None if clock is None else clock.clock)
     for name, per_day in clients.items():
-        kept.per_day(entry_of(name, per_day))
+        kept.apply(entry_of(name, per_day))
     try:
         yield kept
     finally:
@@ -122,7 +122,7 @@ def time_now() -> float:
 async def test_a_new_limit_counts_at_once_and_a_new_key_begins_no_new_quota(tmp_path: Path) -> None:
     async with quotas(tmp_path, desk=3) as kept:
         assert await made(kept, "desk", 5) == 3
-        kept.per_day(entry_of("desk", 4).model_copy(update={"id": "of-another-key"}))
+        kept.apply(entry_of("desk", 4).model_copy(update={"id": "of-another-key"}))
         assert await made(kept, "desk", 5) == 1
 
 
@@ -258,7 +258,7 @@ async def test_gateways_that_share_redis_share_the_quotas(tmp_path: Path) -> Non
         admitted = 0
         try:
             for machine in machines:
-                machine.per_day(entry_of("desk", 300))
+                machine.apply(entry_of("desk", 300))
             async with asyncio.timeout(PATIENCE_S):
                 while admitted < 300:  # a Redis that is new allots nothing for some seconds
                     counts = await asyncio.gather(*(made(m, "desk", 50) for m in machines))

@@ -52,12 +52,17 @@ async def counting(
 
 async def test_calls_are_counted_by_client_and_tool(catalog: Catalog, tmp_path: Path) -> None:
     limits: dict[str, dict[str, Any]] = {"desk": {}, "lab": {"per_second": 0.001}}
-    opened = open_keyed_gateway(catalog, tmp_path, limits, usage=True, retries=0)
+    given = {"usage": True, "retries": 0, "hosts": {HOST: {"price_per_request": 0.5}}}
+    opened = open_keyed_gateway(catalog, tmp_path, limits, **given)
     async with opened as (gateway, heads):
         target, arguments = f"/v1/tools/{COIN[0]}", COIN[1]
         for name in ("desk", "desk", "lab", "lab"):
             await gateway.ask(target, arguments, heads[name])
         await gateway.ask("/v1/tools/no-such-tool", {}, heads["desk"])
+        _, about = await gateway.ask("/v1/tools/get_coin", headers=heads["desk"])
+        assert about["price"] == {"per_request": 0.5, "currency": ""}
+        _, about = await gateway.ask("/v1/tools/bond_zh_us_rate", headers=heads["desk"])
+        assert about["price"] is None, "unknown"
         gateway.local.simulator.play("*", Fault.SERVER_ERROR)
         await gateway.ask(target, {"uuid": "another"}, heads["desk"])
         size = len(json.dumps((await gateway.ask(target, arguments, heads["desk"]))[1]["data"]))
