@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from tests.support.fleets import (
     DEPLOYMENT,
     GATEWAYS,
     METRICS_KEY,
-    Fleet,
     command,
     needs,
     own_address,
@@ -37,7 +36,6 @@ from tests.support.waiting import PATIENCE_S
 pytestmark = pytest.mark.anyio
 
 INSTALLED = "/opt/finport/bin/finport"
-KEY_FILE = "/etc/prometheus/finport-metrics-key"
 KEYS = {"FINPORT_API_KEYS": "desk=fp_0451", "FINPORT_METRICS_KEY": METRICS_KEY}
 HEAD = {"X-Api-Key": "fp_0451"}
 
@@ -216,84 +214,8 @@ async def test_an_image_built_by_the_steps_of_the_containerfile_serves(tmp_path:
     await check_image(target / "bin", tmp_path)
 
 
-@needs("promtool")
-def test_rules_add_up_gateways(tmp_path: Path) -> None:
-    key = tmp_path / "key"
-    key.touch()
-    shutil.copy(DEPLOYMENT / "prometheus-rules.yml", tmp_path)
-    config = tmp_path / "prometheus.yml"
-    config.write_text(substituted(config.name, {KEY_FILE: str(key)}))
-    assert "6 rules found" in checked("promtool", "check", "config", str(config))
-
-    def row(name: str, instance: str, values: str, **labels: str) -> dict[str, str]:
-        said = {"job": "finport", "instance": instance, **labels}
-        pairs = ",".join(f'{label}="{value}"' for label, value in said.items())
-        return {"series": f"{name}{{{pairs}}}", "values": values}
-
-    def expected(expr: str, labels: str, value: float) -> dict[str, object]:
-        samples = [{"labels": labels, "value": value}]
-        return {"expr": expr, "eval_time": "10m", "exp_samples": samples}
-
-    gone = {"job": "finport", "instance": "b", "severity": None}
-    rows = [
-        *(row("finport_workers", each, "2x10") for each in "ab"),
-        *(row("finport_calls_total", each, "0+60x10", code="ok") for each in "ab"),
-        row("up", "a", "1x10"),
-        row("up", "b", "0x10"),
-    ]
-    of_all = 'finport:calls:rate5m{code="ok",job="finport"}'
-    tests = [
-        expected("finport:workers", 'finport:workers{job="finport"}', 4),
-        expected("finport:calls:rate5m", of_all, 2),
-    ]
-    alert = {
-        "alertname": "FinportGatewayIsGone",
-        "eval_time": "10m",
-        "exp_alerts": [
-            {
-                "exp_labels": {name: value for name, value in gone.items() if value},
-                "exp_annotations": {"summary": "No metrics from the gateway b for a minute."},
-            }
-        ],
-    }
-    one = {"interval": "1m", "input_series": rows, "promql_expr_test": tests}
-    plan = {"rule_files": ["prometheus-rules.yml"], "tests": [one | {"alert_rule_test": [alert]}]}
-    (tmp_path / "test.yml").write_text(json.dumps(plan))
-    assert "SUCCESS" in checked("promtool", "test", "rules", str(tmp_path / "test.yml"))
-
-
-@pytest.mark.soak
-@needs("prometheus")
-async def test_prometheus_reads_both_gateways_as_one(tmp_path: Path) -> None:
-    shutil.copy(DEPLOYMENT / "prometheus-rules.yml", tmp_path)
-    (tmp_path / "key").write_text(METRICS_KEY)
-    host = own_address()
-    async with Fleet.open(tmp_path, **KEYS) as fleet, aiohttp.ClientSession() as client:
-        soon = {"interval: 15s": "interval: 1s", KEY_FILE: str(tmp_path / "key")}
-        config = tmp_path / "prometheus.yml"
-        config.write_text(substituted(config.name, fleet.changes() | soon))
-        process = await asyncio.create_subprocess_exec(
-            *("prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}"),
-            f"--web.listen-address={host}:9090",
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                found: list[Mapping[str, Any]] = []
-                while not found or found[0]["value"][1] != "2":
-                    await asyncio.sleep(0.1)
-                    with suppress(aiohttp.ClientError):
-                        url = f"http://{host}:9090/api/v1/query?query=finport:workers"
-                        async with client.get(url) as response:
-                            found = (await response.json())["data"]["result"]
-            assert found[0]["metric"] == {"__name__": "finport:workers", "job": "finport"}
-        finally:
-            process.terminate()
-            await process.wait()
-
-
 def test_commands_of_the_document_name_files_that_exist() -> None:
-    text = (ROOT / "docs" / "operations.md").read_text()
+    text = (ROOT / "docs" / "deploy.md").read_text()
     files = {path.name for path in DEPLOYMENT.iterdir()}
     assert files <= set(re.findall(r"\(deployment/([\w.-]+)\)", text)), "each has a link"
     shown = "".join(re.findall(r"```console\n(.*?)```", text, re.DOTALL))
