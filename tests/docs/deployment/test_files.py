@@ -30,11 +30,13 @@ from tests.support.fleets import (
     own_address,
     substituted,
 )
-from tests.support.servers import environment
+from tests.support.schemas import schemas
+from tests.support.servers import environment, server
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
+KUBERNETES = DEPLOYMENT / "kubernetes"
 INSTALLED = "/opt/finport/bin/finport"
 KEYS = {"FINPORT_API_KEYS": "desk=fp_0451", "FINPORT_METRICS_KEY": METRICS_KEY}
 HEAD = {"X-Api-Key": "fp_0451"}
@@ -147,7 +149,9 @@ def test_the_parts_of_the_compose_file_fit() -> None:
 @needs("redis-server")
 def test_redis_takes_its_command(tmp_path: Path) -> None:
     own = ("--bind", own_address(), "--dir", str(tmp_path))
-    words = [*services()["redis"]["command"], *own]
+    command = services()["redis"]["command"]
+    assert objects()["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["args"] == command
+    words = [*command, *own]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert any("Ready to accept connections" in line for line in process.stdout)
@@ -160,6 +164,79 @@ def test_the_image_has_all_packages() -> None:
     sources = {source for *each, _ in copied for source in each}
     assert sources >= set(packages["targets"]["wheel"]["packages"])
     assert all((ROOT / source).exists() for source in sources)
+
+
+def objects() -> dict[str, Any]:
+    """The gateway's objects of Kubernetes by their kind, and the StatefulSet of Redis."""
+    files = ("redis.yaml", "gateway.yaml")  # the later one's Service
+    texts = ((KUBERNETES / name).read_text() for name in files)
+    return {found["kind"]: found for text in texts for found in yaml.safe_load_all(text)}
+
+
+def pod() -> dict[str, Any]:
+    found: dict[str, Any] = objects()["Deployment"]["spec"]["template"]["spec"]
+    return found
+
+
+@needs("kubectl")
+def test_kubernetes_knows_each_field() -> None:
+    made = checked("kubectl", "kustomize", str(KUBERNETES))
+    kinds = {found["kind"] for found in yaml.safe_load_all(made)}
+    assert kinds == objects().keys() | {"ConfigMap"}
+    program = """
+import sys, yaml
+from kubernetes_validate import validate
+
+for found in yaml.safe_load_all(sys.stdin):
+    for version in ("1.25", "1.37"):
+        validate(found, version, strict=True)
+"""
+    schemas(program, made)
+
+
+def test_pods_are_told_what_serve_takes_and_end_in_time() -> None:
+    (container,) = pod()["containers"]
+    assert "command" not in container, "it runs what the image says"
+    notice_s = options(cmd())["drain_notice_s"]
+    probe = container["readinessProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] < notice_s
+    settings = pod_settings()
+    assert pod()["terminationGracePeriodSeconds"] >= notice_s + settings.drain_s + 12
+    growing = 2 * settings.akshare_workers * settings.akshare_worker_bytes
+    most = 2**30 * int(container["resources"]["limits"]["memory"].removesuffix("Gi"))
+    assert settings.memory_bytes + growing + 2**30 <= most
+    sizes = {v["name"]: v["emptyDir"]["sizeLimit"] for v in pod()["volumes"] if "emptyDir" in v}
+    assert settings.disk_bytes < 2**30 * int(sizes["cache"].removesuffix("Gi"))
+
+
+def pod_settings() -> GatewaySettings:
+    """The settings of a Pod, read as its gateway reads them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("FINPORT_CONFIG", str(KUBERNETES / "finport.toml"))
+        return GatewaySettings.read()
+
+
+async def test_a_pod_is_found_ready(tmp_path: Path) -> None:
+    text = (KUBERNETES / "finport.toml").read_text()
+    text = text.replace("/var/cache/finport", str(tmp_path / "cache"))
+    text = text.replace(
+        "finport-redis:6379", f"{own_address()}:6379"
+    )  # away, as at the first start
+    (tmp_path / "finport.toml").write_text(text)
+    config = {"FINPORT_CONFIG": str(tmp_path / "finport.toml")}
+    (container,) = pod()["containers"]
+    async with (
+        server(tmp_path, "--host", own_address(), **KEYS, **config) as gateway,
+        aiohttp.ClientSession() as client,
+    ):
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            url = f"{gateway.url}{container[probe]['httpGet']['path']}"
+            async with client.get(url) as response:
+                assert response.status == 200, await response.text()
+        service = {"Host": objects()["Service"]["metadata"]["name"]} | HEAD
+        url = f"{gateway.url}/v1/tools/get_coin"
+        async with client.post(url, json={"uuid": "x"}, headers=service) as response:
+            assert (await response.json())["ok"]
 
 
 async def test_the_command_of_the_image_serves_and_is_found_healthy(tmp_path: Path) -> None:
