@@ -119,6 +119,10 @@ _FAMILIES: dict[str, tuple[str, str]] = {
     "finport_cache_queued": ("tier", "Answers that wait to be written."),
     "finport_resident_bytes": ("", "Memory of the gateway's processes, without AkShare's."),
     "finport_workers": ("", "Gateway processes alive."),
+    "finport_halted": (
+        "",
+        "Gateway processes that refuse calls, because their trace or snapshot can't be written.",
+    ),
     "finport_redis_trouble": ("", "Gateway processes that can't use Redis, or not write to it."),
     "finport_gateways": ("", "Gateway processes that share the Redis, as this one knows it."),
 }

@@ -276,6 +276,7 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
         counters["finport_redis_failures_total"] = _rows(store.failures)
         troubles = {(): int(store.trouble is not None)}
     gauges: Figures = {
+        "finport_halted": _rows({(): int(answers.failed or gateway.halted is not None)}),
         "finport_redis_trouble": _rows(troubles),
         "finport_workers": _rows({(): 1}),
         "finport_pending_calls": _rows({(): answers.pending}),
