@@ -187,8 +187,10 @@ def json_server(
     """A server in a thread that answers each request with a status and JSON; None breaks off."""
 
     class Handler(BaseHTTPRequestHandler):
+        body = b""
+
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if (said := answer(self)) is None:
                 return
             text = json.dumps(said[1]).encode()
