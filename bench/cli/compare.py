@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import of_suite, suite_in
+from bench.cli.options import check_groups, names_of, of_suite, suite_in
 from gateway.cli.options import echo_json
 
 if TYPE_CHECKING:
@@ -35,6 +35,14 @@ _NAMED, _FLIPS = 10, 50
     is_flag=True,
     help="Compare the judges of two runs or judged traces (`score --out`) of the same episodes.",
 )
+@click.option(
+    "--by",
+    callback=names_of,
+    default="",
+    metavar="GROUP,...",
+    help="Also compare within each language, category, source, difficulty, or another group of the "
+    "suite.",
+)
 @of_suite
 @click.option("--json", "as_json", is_flag=True)
 def compare(
@@ -42,10 +50,11 @@ def compare(
     run_b: Path,
     metrics: tuple[str, ...],
     judges: bool,
+    by: list[str],
     suite: str | None,
     as_json: bool,
 ) -> None:
-    """Compare RUN_B with RUN_A, task by task.
+    """Compare RUN_B with RUN_A, task by task; a task is known by its question.
 
     Differences are B minus A, with 95 % intervals over tasks; p comes from McNemar's exact test.
     With --judges, the agreement of two judges on the same episodes: Cohen's
@@ -80,17 +89,18 @@ def compare(
         warn_of_changes(run)
         warn_of_suite(run, suite)
         warn_of_simulation(run)
+    check_groups(by, a.suite)
     passes = [*PASSES] if a.suite.has_verdicts else []
     _check_names(metrics, [*(measure.name for measure in a.measures), *passes])
     try:
-        result = compared(a, b, only=metrics)
+        result = compared(a, b, only=metrics, by=by)
     except NothingInCommonError as error:
         raise click.UsageError(str(error)) from error
     if as_json:
         echo_json({"a": str(run_a), "b": str(run_b), **result})
     else:
         shares = {*passes, *(measure.name for measure in a.measures if measure.is_share)}
-        _show(result, run_a, run_b, shares)
+        _show(result, run_a, run_b, shares, [*(one.name for one in a.suite.measures), *metrics])
 
 
 def _check_names(given: Sequence[str], known: Sequence[str]) -> None:
@@ -166,7 +176,9 @@ def _show_agreement(result: dict[str, Any]) -> None:
     )
 
 
-def _show(result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str]) -> None:
+def _show(
+    result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str], by_group: Sequence[str]
+) -> None:
     from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=120, markup=True)
@@ -180,10 +192,54 @@ def _show(result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str]) ->
             console.print(f"tasks only in {side.upper()}: {len(only)}: {listed}", markup=False)
         if left := episodes[f"only_{side}"]:
             console.print(f"episodes of {side.upper()} without a counterpart: {left}")
+    for name, text in _UNLIKE.items():
+        if found := tasks.get(name):
+            rest = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+            console.print(f"{text}: {len(found)}: {', '.join(found[:_NAMED])}{rest}", markup=False)
     _show_settings(console, result["settings"])
     show_metrics(console, result["metrics"], shares)
+    _show_groups(console, result.get("groups", {}), shares, by_group)
     _show_days(console, result.get("days", {}))
     _show_flips(console, result["flips"])
+
+
+_UNLIKE = {
+    "other_questions": "ids of another question in each run, which are no pair",
+    "other_ids": "tasks of another id in B, paired by their question",
+    "other_solutions": "tasks with another gold answer or other labels in B",
+}
+
+
+def _show_groups(
+    console: "Console",
+    groups: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    shares: AbstractSet[str],
+    metrics: Sequence[str],
+) -> None:
+    """The differences of these metrics in each row of the groups, if any were asked for."""
+    from bench.analysis.compare import FEW
+
+    for group, rows in groups.items():
+        heads = ("metric", "tasks", "A", "B", "B - A", "95 % interval", "p")
+        table = _table(group, *heads, right=range(2, 8))
+        for row, of_row in rows.items():
+            shown = [name for name in dict.fromkeys(metrics) if of_row.get(name, {}).get("tasks")]
+            for place, name in enumerate(shown):
+                found, number = of_row[name], _share if name in shares else _number
+                ends = (number(end, sign=True) for end in found["interval"] or ())
+                table.add_row(
+                    *("" if place else _plain(row) or "none", name, str(found["tasks"])),
+                    *(number(found[side]) for side in ("a", "b")),
+                    *(number(found["difference"], sign=True), " to ".join(ends) or "undefined"),
+                    "too few" if found["p"] is None else f"{found['p']:.3g}",
+                )
+        console.print(table)
+    if groups:
+        console.print(
+            "by group: p is of McNemar's exact test, else of a paired t-test over tasks, corrected "
+            f"by Holm's method for all groups of a metric; of fewer than {FEW} tasks it is not "
+            "computed. Intervals are each of one group alone"
+        )
 
 
 def _show_days(console: "Console", days: Mapping[str, Mapping[str, Any]]) -> None:

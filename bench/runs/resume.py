@@ -32,8 +32,8 @@ ABANDONED, UNJUDGED = "abandoned.jsonl", "unjudged.jsonl"
 CALLS, EPISODES, CHECKPOINTS = "calls.jsonl", "episodes.jsonl", "checkpoints.jsonl"
 
 COMPARABLE = (
-    *("suite", "suite_digest", "agent", "gateway", "seed", "think_s", "error_rates", "trace"),
-    "agent_options",
+    *("suite", "suite_digest", "tasks", "agent", "gateway", "seed", "think_s", "error_rates"),
+    *("trace", "agent_options"),
     *("model", "base_url", "body", "headers", "stream", "inject", "hard_filter"),
     *(
         "judge",

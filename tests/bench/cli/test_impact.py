@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.analysis.compare import mcnemar
+from bench.analysis.significance import mcnemar
 from cache import Row, Snapshot
 from cache.snapshot import JOURNAL
 from tests.support.commands import FINBENCH, finbench, finbench_in
