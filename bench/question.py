@@ -7,8 +7,8 @@ _CHINESE = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
 def language_of(question: str) -> str:
-    """`zh` if there is a Chinese character in it, else `en`."""
-    return "zh" if _CHINESE.search(question) else "en"
+    """`zh` if there is a Chinese character in it, else `en`; empty if the question is."""
+    return "zh" if _CHINESE.search(question) else "en" if question.strip() else ""
 
 
 def digest_of(question: str) -> str:

@@ -1,6 +1,6 @@
 """`finbench compare`: a paired comparison of two runs, as tables or JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,12 +9,14 @@ import click
 
 from bench.cli.options import check_groups, names_of, of_suite, suite_in
 from gateway.cli.options import echo_json
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from bench.analysis.agreement import Scores
+    from bench.record import EpisodeRecord
 
 _RUN_DIR = click.Path(exists=True, path_type=Path)
 _NAMED, _FLIPS = 10, 50
@@ -112,8 +114,15 @@ def _check_names(given: Sequence[str], known: Sequence[str]) -> None:
 def _compare_judges(a: Path, b: Path, only: Sequence[str], *, as_json: bool) -> None:
     from bench.analysis.agreement import agreement
 
-    scores_a, judges_a = _judged(a)
-    scores_b, judges_b = _judged(b)
+    asked_a, asked_b = dict[str, str](), dict[str, str]()
+    scores_a, judges_a = _judged(a, asked_a)
+    scores_b, judges_b = _judged(b, asked_b)
+    if unlike := sorted(e for e, asked in asked_a.items() if asked_b.get(e, asked) != asked):
+        text = f"have another question in each, and are no pair: {_named(unlike)}"
+        echo(f"finbench: {len(unlike)} episodes {text}", err=True)
+        for of_metric in scores_a.values():
+            for episode in unlike:
+                of_metric.pop(episode, None)
     metrics = agreement(scores_a, scores_b)
     if not any(found["episodes"] for found in metrics.values()):
         raise click.ClickException("no episode has valid scores of both judges for one metric")
@@ -129,24 +138,39 @@ def _compare_judges(a: Path, b: Path, only: Sequence[str], *, as_json: bool) -> 
         _show_agreement(result)
 
 
-def _judged(path: Path) -> "tuple[Scores, list[str]]":
-    """The scores in a run or a judged file, and who gave them."""
+def _named(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest
+
+
+def _judged(path: Path, asked: dict[str, str]) -> "tuple[Scores, list[str]]":
+    """The scores in a run or a judged file, and who gave them. Into `asked` goes a digest of each
+    episode's question, as far as it is known.
+    """
     from bench.analysis.agreement import scores_of
     from bench.analysis.score import Episodes
     from bench.cli.warnings import check_one_judge, warn_of_changes, warn_of_incomplete
+    from bench.question import digest_of
     from bench.runs.directory import RunDirectoryError
     from bench.runs.reader import Run
     from bench.suites.suite import TraceFormatError
     from bench.suites.traces import read_trace
 
+    def noted(records: "Iterable[EpisodeRecord]") -> "Iterator[EpisodeRecord]":
+        for record in records:
+            if record.question.strip():
+                asked[record.episode] = digest_of(record.question)
+            yield record
+
     try:
         if path.is_dir():
             run = Run.open(path)
             warn_of_changes(run)
-            scores, judges = scores_of(record for record, _ in run.episodes())
+            scores, judges = scores_of(noted(record for record, _ in run.episodes()))
         else:
             episodes = Episodes(read_trace(path))
-            scores, judges = scores_of(episodes)
+            scores, judges = scores_of(noted(episodes))
             warn_of_incomplete(episodes)
     except (RunDirectoryError, TraceFormatError) as error:
         raise click.ClickException(str(error)) from error
@@ -187,15 +211,13 @@ def _show(
     console.print(f"tasks in both: {tasks['common']}, by {episodes['common']} episodes of each")
     for side in ("a", "b"):
         if only := tasks[f"only_{side}"]:
-            rest = f" and {len(only) - _NAMED} more" if len(only) > _NAMED else ""
-            listed = ", ".join(only[:_NAMED]) + rest
-            console.print(f"tasks only in {side.upper()}: {len(only)}: {listed}", markup=False)
+            text = f"tasks only in {side.upper()}: {len(only)}: {_named(only)}"
+            console.print(text, markup=False)
         if left := episodes[f"only_{side}"]:
             console.print(f"episodes of {side.upper()} without a counterpart: {left}")
     for name, text in _UNLIKE.items():
         if found := tasks.get(name):
-            rest = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-            console.print(f"{text}: {len(found)}: {', '.join(found[:_NAMED])}{rest}", markup=False)
+            console.print(f"{text}: {len(found)}: {_named(found)}", markup=False)
     _show_settings(console, result["settings"])
     show_metrics(console, result["metrics"], shares)
     _show_groups(console, result.get("groups", {}), shares, by_group)

@@ -246,7 +246,8 @@ async def _measure(
             groups=(groups := Breakdown(given.kind, given.by)),
         )
     result = await to_thread.run_sync(metrics.whole)
-    result.setdefault("breakdown", {}).update(groups.result())
+    if given.by:
+        result.setdefault("breakdown", {}).update(groups.result())
     if given.keep:
         check_one_judge(result.get("judged", {}).get("judges", {}), given.path)
     if recorded and (left := metrics.episodes - recorded.total()):

@@ -1,6 +1,6 @@
 """All metrics of a run, the content of `metrics.json`, as one object that can be merged."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,10 +63,17 @@ class Breakdown:
             rows[row].add(record, record.last_round)
 
     def result(self) -> dict[str, dict[str, Any]]:
-        return {
-            name: {row: of.rates() for row, of in sorted(rows.items())}
-            for name, rows in self._rows.items()
-        }
+        return said(
+            {
+                name: {row: of.rates() for row, of in sorted(rows.items())}
+                for name, rows in self._rows.items()
+            }
+        )
+
+
+def said(breakdown: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """A breakdown without the groups of which no episode says a row."""
+    return {name: rows for name, rows in breakdown.items() if [*rows] != [""]}
 
 
 class RunMetrics:
@@ -109,9 +116,8 @@ class RunMetrics:
     def result(self) -> dict[str, Any]:
         with self._blamed("its details"):
             details = self.own.details()
-        if "breakdown" in details:  # without groups of which no task says a row
-            said = {n: rows for n, rows in details["breakdown"].items() if [*rows] != [""]}
-            details = {**details, "breakdown": said}
+        if "breakdown" in details:
+            details = {**details, "breakdown": said(details["breakdown"])}
         return {
             **self.rates(),
             "usage": self.usage.result(),

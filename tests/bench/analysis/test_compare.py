@@ -341,3 +341,13 @@ def test_rows_of_groups_are_compared_with_corrected_p_values(tmp_path: Path) -> 
     assert (
         "no group 'languages'; did you mean language?; it takes category, language" in done.stderr
     )
+
+
+def test_judges_of_different_questions_are_no_pair(tmp_path: Path) -> None:
+    scored = [episode(n, call(), scores=[n % 2]) for n in range(8)]
+    write_run(tmp_path / "a", scored)
+    other = replace(scored[3], question="Which other coin?")
+    write_run(tmp_path / "b", [*scored[:3], other, *scored[4:]])
+    done = finbench(tmp_path / "a", tmp_path / "b", "--judges", "--json")
+    assert json.loads(done.stdout)["metrics"]["score"]["episodes"] == 7
+    assert "1 episodes have another question in each, and are no pair: task_3.0" in done.stderr
