@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 from bench.metrics.interval import DIGITS, ONE, OverTasks, rounded
 from bench.metrics.mergeable import Mergeable
 from bench.metrics.passes import pass_figures
+from bench.question import language_of
 from bench.record import Ending, EpisodeRecord, ToolCallRecord, ToolVerdict, is_infrastructure
 from bench.suites.traces import failed_by_text
 from bench.task import GROUPS
@@ -269,8 +270,12 @@ class FinToolBenchMetrics(Mergeable):
         outcome = EpisodeOutcome.of(record, last_round)
         self._all[outcome] += 1
         self._tasks.add(record.id, ((outcome, 1),))
-        for name, rows in self._groups.items():
-            rows[row_of(record, name)][outcome] += 1
+        rows = (
+            *(language_of(record.question), record.category, record.source_dataset),
+            *(record.difficulty, _LABELS[min(len(record.labelled_tools), 2)]),
+        )
+        for groups, row in zip(self._groups.values(), rows, strict=True):
+            groups[row][outcome] += 1
         if (judgement := record.judgement) is not None:
             self._judges[judgement.judge] += 1
             self._kinds[judgement.kind][outcome] += 1
