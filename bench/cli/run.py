@@ -16,7 +16,10 @@ from bench.cli.options import (
     JsonObject,
     Number,
     beside,
+    by_groups,
     catalog_in,
+    check_groups,
+    choosing,
     headers_of,
     is_given,
     judge_settings,
@@ -24,6 +27,7 @@ from bench.cli.options import (
     pairs,
     reading,
     share,
+    suite_of_chosen,
     whole,
     with_cards,
     with_dataset,
@@ -129,6 +133,7 @@ _limits = together(
 @click.command("run")
 @click.argument("suite", callback=beside)
 @with_dataset
+@choosing
 @with_manifests
 @with_cards
 @_agent
@@ -190,6 +195,7 @@ _limits = together(
     "were changed.",
 )
 @click.option("--plan", "only_plan", is_flag=True, help="Only compute the requests to each host.")
+@by_groups
 @reading
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")
 @modes
@@ -267,13 +273,14 @@ def plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
     from bench.suites.suite import SuiteError
 
     try:
-        suite = load_suite(given.suite, given.dataset)
+        suite = suite_of_chosen(load_suite(given.suite, given.dataset), vars(given))
         judge = judge_settings(vars(given), type(suite))
         agent = _agent_settings(context, given, judge)
     except (SuiteError, AgentSettingsError) as error:
         raise click.UsageError(str(error)) from error
     if given.repeats is not None and given.episodes is not None:
         raise click.UsageError("give --episodes or --repeats, not both")
+    check_groups(given.by, type(suite))
     environment = pairs("--environment", given.environment)
     if environment and all(suite.environment(task) is None for task in suite.tasks):
         raise click.UsageError(f"--environment: the suite {given.suite} has no environment")
@@ -428,7 +435,7 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
         echo_json({**metrics, "digest": about.digest, "snapshot": about.snapshot})
     else:
         with if_seen():
-            report(type(plan.suite), metrics, about, given.reading)
+            report(type(plan.suite), metrics, about, given.reading, given.by)
             closing(about, folder, driver=about.driver)
     if (why := about.gateway_calls.get("no_streams")) is not None and not silent:
         echo(f"finbench: each call was a request of its own, which is slower: {why}", err=True)

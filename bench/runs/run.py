@@ -88,6 +88,7 @@ class RunPlan:
             "suite": self.suite.name,
             "suite_digest": self.suite.digest,
             "tasks": len(self.suite.tasks),
+            **({"selection": dict(self.suite.selection)} if self.suite.selection else {}),
             **self.agent.about(),
             **self.judge.about(),
             "top_k": self.top_k,

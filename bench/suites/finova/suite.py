@@ -71,7 +71,7 @@ class Finova(Suite):
     judges = (
         JudgeType("rules", "the rules of the suite, which need no model", lambda _: FinovaJudge()),
     )
-    groups: ClassVar[Mapping[str, str]] = {"category": "Kind of task", "source_dataset": "Source"}
+    groups: ClassVar[Mapping[str, str]] = {"category": "Kind of task", "source": "Source"}
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:

@@ -14,6 +14,7 @@ from bench.suites.files import read_tasks
 from bench.suites.fintoolbench.answer import answer_kind
 from bench.suites.fintoolbench.llm_judge import LlmJudge
 from bench.suites.fintoolbench.metrics import (
+    LABELLED,
     MARKS,
     MATCH,
     MISMATCH,
@@ -21,6 +22,7 @@ from bench.suites.fintoolbench.metrics import (
     SCALE,
     EpisodeOutcome,
     FinToolBenchMetrics,
+    row_of,
 )
 from bench.suites.fintoolbench.paper import PAPER, PUBLISHED
 from bench.suites.fintoolbench.rules import RulesJudge
@@ -130,8 +132,9 @@ class LabelledTasks(Suite):
     )
     groups: ClassVar[Mapping[str, str]] = {
         "category": "Category",
-        "source_dataset": "Source",
-        "labelled_tools": "Labelled tools",
+        "language": "Language",
+        "source": "Source",
+        LABELLED: "Labelled tools",
     }
     exports: ClassVar = {"fintoolbench": to_public}
 
@@ -175,6 +178,10 @@ class LabelledTasks(Suite):
             name for name, mark in zip(MARKS, outcome.marks, strict=True) if mark == NO_VERDICT
         ]
         return Measured(outcome.passed, figures, outcome.infrastructure, unmarked)
+
+    @classmethod
+    def row_of(cls, record: EpisodeRecord, group: str) -> str:
+        return row_of(record, group)
 
     @classmethod
     def scores_of(cls, judge: str) -> Sequence[float]:

@@ -93,6 +93,18 @@ def test_a_run_whose_head_was_killed_goes_on(cluster: Nodes, undisturbed: dict[s
     block_until(lambda: not cluster.players())
 
 
+def test_the_same_tasks_are_chosen_on_ray(cluster: Nodes) -> None:
+    chosen = ("--tasks", "8", "--stratify", "language", "--repeats", "2", "--json")
+    run = (*OFFLINE[:2], *OFFLINE[4:], *chosen)
+    here = finbench(*run, "--out", "here")
+    assert here.returncode == 0, here.stderr
+    done = cluster.finbench(*run, "--engine", "ray", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert counted(json.loads(done.stdout)) == counted(json.loads(here.stdout))
+    assert about("out")["selection"] == about("here")["selection"]
+    assert len({one["id"] for one in episodes("out")}) == 8
+
+
 POISONED = """
 import os
 from finport import Turn
