@@ -263,7 +263,8 @@ class Driver:
                 record = await run.recorded(name)
             else:
                 record = await self._episode(task, repeat)
-                await self._transcribe(record, "agent")
+                if run.transcripts is not None:
+                    await self._transcribe(record, "agent")
             if self._judging is not None:
                 await self._judge(self._judging, record)
                 await self._transcribe(record, "judge")
