@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from rapidfuzz import fuzz
-
 from gateway.errors import CallError, ErrorCode
 from gateway.pipeline.bind import Binder, BoundCall, InvalidCall, printable
 from manifests import Catalog, Manifest, Parameter
@@ -119,6 +117,8 @@ _KINDS: Final[Mapping[str, frozenset[str]]] = {
 
 def tools_for(manifest: Manifest, symbol: Symbol, others: Sequence[Manifest]) -> list[str]:
     """The tools most like `manifest` that are about the market and kind of an instrument."""
+    from rapidfuzz import fuzz
+
     facets, kinds = shipped_facets(), _kinds(symbol)
     own = facets.get(manifest.name, Facets())
     fitting = [

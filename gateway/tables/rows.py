@@ -10,8 +10,6 @@ from anyio import to_thread
 
 from cache import Entry
 from cache.records import picked
-from gateway.compress.columns import SURE, named_columns
-from gateway.compress.question import Question
 from gateway.errors import CallError, ErrorCode
 from gateway.pipeline.bind import printable
 from gateway.tables.filter import FilterError, RowFilter
@@ -174,6 +172,9 @@ def _first_unknown(names: Sequence[str], there: Sequence[str]) -> CallError | No
 
 def _meant(name: str, columns: Sequence[str]) -> list[str]:
     """The columns that a name certainly means in other words or in the other language."""
+    from gateway.compress.columns import SURE, named_columns
+    from gateway.compress.question import Question
+
     found = named_columns(Question.of(name.replace("_", " ")), columns, {})
     return [one.column for one in found if one.sureness >= SURE]
 
