@@ -12,7 +12,6 @@ from cache import Entry
 from cache.records import picked
 from gateway.errors import CallError, ErrorCode
 from gateway.pipeline.bind import printable
-from gateway.tables.filter import FilterError, RowFilter
 from manifests.common.nearest import hint, nearest
 
 MOST = 10_000
@@ -131,6 +130,8 @@ def _filtered(
     where: str,
 ) -> Page | CallError:
     """Read every row, a piece of the table at a time, and keep the lines of the page."""
+    from gateway.tables.filter import FilterError, RowFilter
+
     there, matched = entry.columns or (), 0
     names = tuple(dict.fromkeys(columns or there))
     lines = deque[bytes](maxlen=min(-offset, entry.rows or 0) if offset < 0 else limit)

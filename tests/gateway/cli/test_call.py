@@ -69,5 +69,5 @@ except SystemExit:
         timeout=60,
     )
     assert json.loads(ended.stdout)["provenance"]["source"] in ("cached", "stale")
-    heavy = {"aiohttp", "gateway.compress.answer", "numpy", "rapidfuzz", "rich"}
+    heavy = {"aiohttp", "gateway.compress.answer", "manifests.facets", "numpy", "rapidfuzz", "rich"}
     assert heavy.isdisjoint(ended.stderr.split())
