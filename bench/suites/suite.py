@@ -45,10 +45,14 @@ class SuiteError(Exception):
     """A suite can't be read; the text names the place and the reason."""
 
 
-def given(name: str, dataset: Path | None, what: str = "file") -> Path:
-    """The dataset of the suite `name`, which the user must give. Raises `SuiteError`."""
+def given(name: str, dataset: Path | None, what: str = "file", paper: Paper | None = None) -> Path:
+    """The dataset of the suite `name`, which the user must give. Raises `SuiteError`, with the
+    command that fetches it if the authors of the `paper` publish it.
+    """
     if dataset is None:
-        raise SuiteError(f"{name} does not come with the project; name its {what} with --dataset")
+        text = f"{name} does not come with the project; name its {what} with --dataset"
+        fetch = f" (finbench fetch {name} gets it)" if paper and paper.repository else ""
+        raise SuiteError(text + fetch)
     return dataset
 
 

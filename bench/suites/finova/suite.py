@@ -75,7 +75,7 @@ class Finova(Suite):
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
-        return read_folder(given(name, dataset, "folder"))
+        return read_folder(given(name, dataset, "folder", cls.paper))
 
     @property
     def notes(self) -> Sequence[str]:

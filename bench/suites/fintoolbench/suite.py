@@ -223,4 +223,4 @@ class FinToolBench(LabelledTasks):
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Sequence[Task]:
-        return read_tasks(given(name, dataset), read_task)
+        return read_tasks(given(name, dataset, paper=cls.paper), read_task)
