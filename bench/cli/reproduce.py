@@ -34,7 +34,7 @@ _NEUTRAL = frozenset(
         *("judge_model", "judge_base_url", "judge_header", "embedding_model", "embedding_url"),
         *("upstream", "mode", "snapshot", "market", "gateway", "reading", "seed", "as_json"),
         *("out", "resume", "failed_too", "accept_changes", "concurrency", "starts_per_s"),
-        *("engine", "players", "dashboard", "only_plan", "repeats"),
+        *("engine", "players", "dashboard", "only_plan", "repeats", "prices", "max_model_errors"),
         *(f"simulated_{name}" for name in ("seed", "now", "latency_s", "hang_rate")),
     }
 )

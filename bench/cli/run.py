@@ -29,6 +29,7 @@ from bench.cli.options import (
     with_dataset,
     with_embeddings,
     with_manifests,
+    with_prices,
 )
 from gateway.cli.options import (
     OutPath,
@@ -46,6 +47,7 @@ from manifests.common.terminal import echo
 if TYPE_CHECKING:
     from bench.agents.registry import AgentSettings
     from bench.judges.registry import JudgeSettings
+    from bench.runs.about import RunInfo
     from bench.runs.driver import Limits
     from bench.runs.run import RunPlan
     from bench.suites.suite import Suite
@@ -185,6 +187,7 @@ _limits = together(
     "were changed.",
 )
 @click.option("--plan", "only_plan", is_flag=True, help="Only compute the requests to each host.")
+@with_prices
 @reading
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")
 @modes
@@ -294,6 +297,7 @@ def plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
         top_k=top_k,
         retrieval=retrieval,
         environment=environment,
+        prices=given.prices,
     )
 
 
@@ -419,7 +423,8 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
     metrics = orjson.loads((folder / "metrics.json").read_bytes())
     silent = [*silences(plan, metrics, about)]
     if as_json:
-        echo_json({**metrics, "digest": about.digest, "snapshot": about.snapshot})
+        facts = {"digest": about.digest, "snapshot": about.snapshot}
+        echo_json({**metrics, **facts, **_money_of(metrics, about)})
     else:
         with if_seen():
             report(type(plan.suite), metrics, about, given.reading)
@@ -429,6 +434,16 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
     for text in silent:
         echo(f"finbench: {text}", err=True)
     return 1 if silent else 0
+
+
+def _money_of(metrics: dict[str, Any], about: "RunInfo") -> dict[str, Any]:
+    """What the models of the run cost, where prices are known; None is unknown."""
+    if about.prices is None:
+        return {}
+    sides = {"agent": metrics["usage"], "judge": metrics["usage"]["judge"]}
+    money = {side: about.prices.money(used) for side, used in sides.items()}
+    amounts = {side: one.amount for side, one in money.items() if one is not None}
+    return {"money": {"currency": about.prices.currency, **amounts}}
 
 
 def _left_in(folder: Path) -> str:

@@ -85,9 +85,13 @@ def report(
     for who, used in (("agent", metrics["usage"]), ("judge", metrics["usage"]["judge"])):
         if (asked := used["model_calls"])["calls"]:
             tokens = used["tokens"]
+            cached = f" ({tokens['cached']} of them cached)" if tokens["cached"] else ""
+            money = about.prices and about.prices.money(used)
             console.print(
                 f"the {who}'s model: {asked['calls']} requests in {asked['attempts']} attempts, "
-                f"{asked['failed']} failed; {tokens['input']} tokens in, {tokens['output']} out"
+                f"{asked['failed']} failed; {tokens['input']} tokens in{cached}, "
+                f"{tokens['output']} out{f'; {money}' if money else ''}",
+                soft_wrap=True,
             )
     for name, text in _OF_JUDGES.items():
         if counted := metrics.get("judged", {}).get(name):

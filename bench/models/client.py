@@ -215,7 +215,9 @@ class ModelClient:
         try:
             body = self._body(messages, tools, tool_choice)
             completion, usage = await self._persist(body, record)
+            _add(usage, record)
         except ModelError as error:
+            _add(error.usage, record)
             record.error = fit_for_message(str(error), self._secrets, most=300)
             raise ModelError(record.error) from None
         except asyncio.CancelledError:
@@ -223,8 +225,6 @@ class ModelClient:
             raise
         finally:
             record.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
-        record.input_tokens, record.output_tokens = usage.input_tokens, usage.output_tokens
-        record.cached_tokens = usage.cached_tokens
         if completion.finish not in _KNOWN_FINISHES and completion.finish is not None:
             finish = fit_for_message(completion.finish, self._secrets, most=40)
             completion = replace(completion, finish=finish)
@@ -292,7 +292,7 @@ class ModelClient:
                     if not 200 <= response.status < 300:
                         raise await _refused(response, self._missing)
                     if self._stream and not response.content_type.endswith(("json", "html")):
-                        return await _streamed(response)
+                        return await _streamed(response, record)
                     whole = await read_body(response, MAX_BYTES)
             if len(whole) < READ_AT_ONCE:
                 return read_answer(whole)
@@ -320,21 +320,33 @@ class ModelClient:
             raise _TryAgain(_BROKEN_OFF) from None
 
 
-async def _streamed(response: aiohttp.ClientResponse) -> _Answer:
+def _add(usage: TokenCounts | None, record: ModelCallRecord) -> None:
+    """Count the tokens of an attempt: those of one that failed cost money too."""
+    if usage is not None:
+        record.input_tokens += usage.input_tokens
+        record.cached_tokens += usage.cached_tokens
+        record.output_tokens += usage.output_tokens
+
+
+async def _streamed(response: aiohttp.ClientResponse, record: ModelCallRecord) -> _Answer:
     if "Content-Encoding" in response.headers:
         raise ModelError("the model's endpoint compresses its stream, which was not asked for")
-    answer = StreamedAnswer()
-    async for chunk in response.content.iter_any():
-        for at in range(0, len(chunk), STREAM_STEP):
-            answer.feed(chunk[at : at + STREAM_STEP])
-            if at:
-                await asyncio.sleep(0)
-        if answer.is_done:
-            with suppress(aiohttp.ClientError, OSError):  # TimeoutError is an OSError
-                async with asyncio.timeout(SETTLE_S):
-                    await response.content.readany()
-            break
-    result = answer.result()
+    answer, result = StreamedAnswer(), None
+    try:
+        async for chunk in response.content.iter_any():
+            for at in range(0, len(chunk), STREAM_STEP):
+                answer.feed(chunk[at : at + STREAM_STEP])
+                if at:
+                    await asyncio.sleep(0)
+            if answer.is_done:
+                with suppress(aiohttp.ClientError, OSError):  # TimeoutError is an OSError
+                    async with asyncio.timeout(SETTLE_S):
+                        await response.content.readany()
+                break
+        result = answer.result()
+    finally:
+        if result is None:
+            _add(answer.usage, record)
     if result is None:
         raise _TryAgain("the model's endpoint broke its stream off")
     return result

@@ -24,6 +24,7 @@ from bench.agents.registry import AgentSettings, open_agent
 from bench.environment import GATEWAY_KEY
 from bench.judges import Judge
 from bench.judges.registry import JudgeSettings, open_judge
+from bench.models.prices import Prices
 from bench.own import code_of, words_of
 from bench.runs.about import RunInfo
 from bench.runs.directory import RunDirectory
@@ -56,7 +57,7 @@ class RunPlan:
     None offers none. `retrieval` says how they are found: `dense` by vectors alone, `bm25` by words
     alone, `fused` by both, or by default as the gateway searches; `all` offers all tools that may
     be called. `environment` are arguments with which the environments of episodes are
-    opened, beside the suite's own.
+    opened, beside the suite's own. `prices` are those of models.
     """
 
     suite: Suite
@@ -70,6 +71,7 @@ class RunPlan:
     top_k: int | None = None
     retrieval: str = ""
     environment: Mapping[str, Any] = field(default_factory=dict)
+    prices: Prices | None = None
 
     def about(self, catalog: Catalog, settings: GatewaySettings) -> dict[str, Any]:
         """The first fields of `run.json`, which must be equal in a comparable run. Reads the files
@@ -99,6 +101,7 @@ class RunPlan:
             **({"own_code": own_code} if own_code else {}),
             "started_at": round(time.time(), 3),
             "embeddings": settings.embeddings_model if self.top_k else None,
+            **({"prices": self.prices.model_dump()} if self.prices else {}),
         }
 
     def names(self, before: int = 0) -> set[str]:
