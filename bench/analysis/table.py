@@ -56,7 +56,7 @@ class Line:
     @property
     def money(self) -> float | None:
         """Money of the agent's model an episode, None where it is unknown or there is no model."""
-        money = self.prices and self.prices.money(self.metrics["usage"])
+        money = self.prices and self.prices.money(self.metrics, "agent")
         return None if not money or money.amount is None else money.amount / self.episodes
 
     @property

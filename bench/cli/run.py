@@ -47,8 +47,10 @@ from manifests.common.terminal import echo
 if TYPE_CHECKING:
     from bench.agents.registry import AgentSettings
     from bench.judges.registry import JudgeSettings
+    from bench.models.need import ModelBound
     from bench.runs.about import RunInfo
     from bench.runs.driver import Limits
+    from bench.runs.forecast import HostNeed
     from bench.runs.run import RunPlan
     from bench.suites.suite import Suite
     from gateway.settings import GatewaySettings
@@ -118,6 +120,13 @@ _limits = together(
     ),
     click.option("--max-episode-tokens", type=whole(1)),
     click.option(
+        "--max-model-errors",
+        type=whole(0),
+        default=20,
+        show_default=True,
+        help="So many errors of a model in a row that are the same end the run; 0: none do.",
+    ),
+    click.option(
         "--max-output-chars",
         type=click.IntRange(*LIMITS["chars"]),
         help="Shorten the answers of tools to what the question needs. llm, fatr: 500 by default.",
@@ -186,7 +195,12 @@ _limits = together(
     help="With --resume: go on although the run's files, your own code or the judge's endpoint "
     "were changed.",
 )
-@click.option("--plan", "only_plan", is_flag=True, help="Only compute the requests to each host.")
+@click.option(
+    "--plan",
+    "only_plan",
+    is_flag=True,
+    help="Only compute the requests to each host and model.",
+)
 @with_prices
 @reading
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")
@@ -298,6 +312,7 @@ def plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
         retrieval=retrieval,
         environment=environment,
         prices=given.prices,
+        max_model_errors=given.max_model_errors,
     )
 
 
@@ -394,6 +409,7 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
     from bench.engines.cluster import EngineError
     from bench.judges.registry import JudgeSettingsError
     from bench.runs.directory import RunDirectoryError
+    from bench.runs.driver import ModelDownError
     from bench.runs.run import run as run_plan
     from bench.runs.silence import silences
     from bench.suites.suite import SuiteError
@@ -413,6 +429,10 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
     except (*faults, OSError) as error:
         left = f"; {_left_in(folder)}" if isinstance(error, TraceError) else ""
         echo(f"finbench: {error}{left}", err=True)
+        return 1
+    except ModelDownError as error:
+        on = f"once it answers, --resume --failed-too goes on with the run in {folder}"
+        echo(f"finbench: {error}; {on}", err=True)
         return 1
     except (AgentSettingsError, JudgeSettingsError, SuiteError) as error:  # before any episode
         echo(f"finbench: {error}", err=True)
@@ -440,8 +460,7 @@ def _money_of(metrics: dict[str, Any], about: "RunInfo") -> dict[str, Any]:
     """What the models of the run cost, where prices are known; None is unknown."""
     if about.prices is None:
         return {}
-    sides = {"agent": metrics["usage"], "judge": metrics["usage"]["judge"]}
-    money = {side: about.prices.money(used) for side, used in sides.items()}
+    money = {whose: about.prices.money(metrics, whose) for whose in ("agent", "judge")}
     amounts = {side: one.amount for side, one in money.items() if one is not None}
     return {"money": {"currency": about.prices.currency, **amounts}}
 
@@ -455,32 +474,68 @@ def _left_in(folder: Path) -> str:
 async def _forecast(
     plan: "RunPlan", settings: "GatewaySettings", catalog: "Catalog", as_json: bool
 ) -> int:
-    """Print what a run will request of each host. Exit code 1 if a quota would run out."""
+    """Print the most that a run will request of each host and model. Exit code 1 if a quota would
+    run out.
+    """
     from bench.agents.declaration import AgentSettingsError
+    from bench.cli.tables import bound_table, plan_table
+    from bench.suites.suite import SuiteError
+
+    try:
+        hosts, models = await forecast(plan, settings, catalog)
+    except (AgentSettingsError, SuiteError) as error:
+        echo(f"finbench: {error}", err=True)
+        return 2
+    calls = plan.episodes * plan.limits.calls
+    told = None if hosts is None else [asdict(need) for need in hosts]
+    if as_json and models:
+        of_models = [asdict(bound) for bound in models]
+        echo_json({"hosts": told, "calls": calls, "models": of_models})
+    elif as_json:
+        echo_json(told)
+    else:
+        if hosts is None:
+            echo(f"calls of tools: at most {calls:,}; which ones depends on the model")
+        else:
+            plan_table(hosts)
+        if models:
+            bound_table([("", bound) for bound in models])
+    return 1 if any(need.runs_out for need in hosts or ()) else 0
+
+
+async def forecast(
+    plan: "RunPlan", settings: "GatewaySettings", catalog: "Catalog"
+) -> "tuple[list[HostNeed] | None, list[ModelBound]]":
+    """What a run will request of each host, None if that depends on a model, and of each model.
+    Raises `AgentSettingsError` and `SuiteError`.
+    """
     from bench.agents.registry import open_agent
-    from bench.cli.tables import plan_table
-    from bench.runs.forecast import needs
+    from bench.runs.forecast import model_bounds, needs
+    from bench.runs.run import made_ready
     from gateway.upstreams.hosts import plans_of
     from gateway.upstreams.quota import left_by_host
 
-    if plan.agent.type.reads_answers:
-        raise click.UsageError("--plan is for agents whose calls do not depend on answers")
-    try:
-        async with open_agent(plan.agent, catalog, is_forecast=True) as agent:
-            found = await needs(
+    kind = plan.agent.type
+    if kind.reads_answers and kind.need is None:
+        text = (
+            "--plan is for agents whose calls do not depend on answers, and for llm, fatr, finmem"
+        )
+        raise click.UsageError(text)
+    settings, catalog = made_ready(plan, settings, catalog)
+    models = model_bounds(plan, catalog)
+    if kind.reads_answers:
+        return None, models
+    async with open_agent(plan.agent, catalog, is_forecast=True) as agent:
+        left = left_by_host(settings.ledger_path, settings.secrets, plans_of(settings, catalog))
+        return (
+            await needs(
                 plan.suite,
                 agent,
                 plan.episodes,
                 catalog,
-                left_by_host(settings.ledger_path, settings.secrets, plans_of(settings, catalog)),
+                left,
                 attempts=settings.retries + 1,
                 rounds=plan.limits.rounds,
-            )
-    except AgentSettingsError as error:
-        echo(f"finbench: {error}", err=True)
-        return 2
-    if as_json:
-        echo_json([asdict(need) for need in found])
-    else:
-        plan_table(found)
-    return 1 if any(need.runs_out for need in found) else 0
+            ),
+            models,
+        )

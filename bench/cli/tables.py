@@ -12,6 +12,7 @@ from rich.table import Table
 
 from bench.metrics.interval import percent
 from bench.metrics.passes import HEADS, pass_note, pass_rows
+from bench.models.need import ModelBound
 from bench.runs.about import RunInfo
 from bench.runs.forecast import HostNeed
 from bench.runs.live import add_metrics
@@ -86,7 +87,7 @@ def report(
         if (asked := used["model_calls"])["calls"]:
             tokens = used["tokens"]
             cached = f" ({tokens['cached']} of them cached)" if tokens["cached"] else ""
-            money = about.prices and about.prices.money(used)
+            money = about.prices and about.prices.money(metrics, who)
             console.print(
                 f"the {who}'s model: {asked['calls']} requests in {asked['attempts']} attempts, "
                 f"{asked['failed']} failed; {tokens['input']} tokens in{cached}, "
@@ -193,3 +194,37 @@ def plan_table(needs: Sequence[HostNeed]) -> None:
         "distinct: upstream requests when every answer is kept and no attempt fails; "
         "at most: when none is kept and every attempt is used"
     )
+
+
+_BOUND = """\
+At most: an episode uses all its rounds, makes all its calls in the first, and each turn is asked \
+for twice, as after an empty answer. A byte of text counts as a token; most texts have four bytes \
+a token. What an endpoint charges for attempts that failed, and for episodes that are played \
+again, comes on top."""
+
+
+def bound_table(bounds: Sequence[tuple[str, ModelBound]], *, heading: str = "") -> None:
+    """Print the most that runs request of models, and their sum; each bound has a name if there is
+    a `heading` for it.
+    """
+    from bench.models.prices import amount_text
+
+    heads = ("model", "requests", "with retries", "tokens in", "tokens out", "money")
+    table = Table(*([heading] if heading else []), *heads, title="at most", box=SIMPLE)
+    for name, bound in bounds:
+        counts = (bound.requests, bound.attempts, bound.input_tokens, bound.output_tokens)
+        table.add_row(
+            *([name] if heading else []),
+            f"{bound.whose}: {bound.model}",
+            *("no bound" if n is None else f"{n:,}" for n in counts),
+            "" if bound.money is None else f"{amount_text(bound.money)} {bound.currency}",
+        )
+    console = PlainConsole(narrowest=100)
+    console.print(table)
+    for why in dict.fromkeys(why for _, bound in bounds for why in bound.why):
+        console.print(why)
+    money = [bound.money for _, bound in bounds]
+    if len(money) > 1 and None not in money:
+        total = sum(one for one in money if one is not None)
+        console.print(f"together at most {amount_text(total)} {bounds[0][1].currency}")
+    console.print(_BOUND)

@@ -69,23 +69,26 @@ class Requests(Mergeable):
                 "purposes": dict(sorted(self.purposes.items())),
             },
             "tokens": dict(zip(TOKENS, self.tokens, strict=True)),
-            "models": [
-                {
-                    "model": asked,
-                    "answered_by": answered_by,
-                    "calls": calls,
-                    "uncounted": uncounted,
-                    "tokens": dict(zip(TOKENS, tokens, strict=True)),
-                }
-                for (asked, answered_by), (calls, uncounted, *tokens) in sorted(
-                    self.models.items(), key=lambda item: (item[0][0], item[0][1] or "")
-                )
-            ],
             "tokens_an_episode": {
                 name: _whole(quantiles.result())
                 for name, quantiles in zip(TOKENS, self.tokens_an_episode, strict=True)
             },
         }
+
+    def by_model(self) -> list[dict[str, Any]]:
+        """A row for each model that was asked."""
+        return [
+            {
+                "model": asked,
+                "answered_by": answered_by,
+                "calls": calls,
+                "uncounted": uncounted,
+                "tokens": dict(zip(TOKENS, tokens, strict=True)),
+            }
+            for (asked, answered_by), (calls, uncounted, *tokens) in sorted(
+                self.models.items(), key=lambda item: (item[0][0], item[0][1] or "")
+            )
+        ]
 
 
 class Usage(Mergeable):
@@ -112,6 +115,11 @@ class Usage(Mergeable):
             side: sorted({name for _, name in of.models if name}) for side, of in sides.items()
         }
         return {side: known for side, known in names.items() if known}
+
+    @property
+    def models(self) -> dict[str, Any]:
+        """What agents and judges asked of each model."""
+        return {"agent": self.agent.by_model(), "judge": self.judge.by_model()}
 
     def result(self) -> dict[str, Any]:
         """The agents' figures at the top level, the judges' under `judge`."""

@@ -10,6 +10,7 @@ import asyncio
 import email.utils
 import math
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -121,6 +122,35 @@ class _TryAgain(Exception):
         self.asked_s = asked_s
 
 
+_ID = re.compile(r"\b(?=\w*\d)[\w-]{12,}")
+"""What in an error is likely the id of a request: it differs from one to the next."""
+
+
+class ErrorStreak:
+    """The errors of one model since its last answer, of which `most` that are the same, but for
+    ids of requests, mean that it is down.
+    """
+
+    def __init__(self, whose: str, url: str | None, most: int) -> None:
+        self._model = f"the {whose}'s model{f' at {url}' if url else ''}"
+        self._most = most
+        self._same = 0
+        self._error = ""
+
+    def note(self, error: str | None) -> None:
+        """Note how a request ended; None stands for an answer."""
+        is_same = error is not None and _ID.sub("", error) == _ID.sub("", self._error)
+        self._same = self._same + 1 if is_same else int(error is not None)
+        self._error = error or ""
+
+    @property
+    def told(self) -> str | None:
+        """That the model is down, with its last error; None if it is not."""
+        if self._same < self._most:
+            return None
+        return f"{self._model} gave the same error {self._most} times in a row: {self._error}"
+
+
 class ModelClient:
     """Asks one model. Made by `ModelClient.open`."""
 
@@ -135,8 +165,10 @@ class ModelClient:
         retries: int,
         attempt_s: float,
         key_variable: str | None,
+        streak: ErrorStreak | None,
     ) -> None:
         self.model = model
+        self._streak = streak
         self._session = session
         self._url = url
         self._secrets = (*((api_key,) if api_key else ()), *secrets)
@@ -163,6 +195,7 @@ class ModelClient:
         retries: int = RETRIES,
         attempt_s: float = ATTEMPT_S,
         key_variable: str | None = None,
+        streak: ErrorStreak | None = None,
     ) -> AsyncIterator["ModelClient"]:
         """A client of the endpoint at `base_url`, which ends before `/chat/completions`.
 
@@ -170,7 +203,7 @@ class ModelClient:
         request is sent again at most `retries` times. `attempt_s` is the deadline of each attempt,
         from its connection to its last byte. The environment's proxy is used, but not for loopback.
         `key_variable` is the variable that the error names if the endpoint requires a key and none
-        was sent.
+        was sent. Each request is noted in `streak`.
         """
         options = dict(body)
         if stream:
@@ -195,9 +228,8 @@ class ModelClient:
             auto_decompress=False,
             proxy=_proxy_of(url),
         ) as session:
-            yield cls(
-                session, url, model, api_key, options, secrets, retries, attempt_s, key_variable
-            )
+            how = (retries, attempt_s, key_variable, streak)
+            yield cls(session, url, model, api_key, options, secrets, *how)
 
     async def complete(
         self,
@@ -225,6 +257,8 @@ class ModelClient:
             raise
         finally:
             record.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
+            if self._streak is not None:
+                self._streak.note(record.error)
         if completion.finish not in _KNOWN_FINISHES and completion.finish is not None:
             finish = fit_for_message(completion.finish, self._secrets, most=40)
             completion = replace(completion, finish=finish)

@@ -5,7 +5,7 @@ an endpoint that counts no tokens, makes it unknown.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -100,30 +100,24 @@ class Prices(BaseModel):
         """The price of the model that was asked for, else of the one that answered."""
         return self.models.get(asked) or self.models.get(answered_by or "")
 
-    def money(self, usage: Mapping[str, Any]) -> Money | None:
-        """What requests cost, by the `usage` of agents or of judges in `metrics.json`; None if
-        there were none.
+    def money(self, metrics: Mapping[str, Any], whose: str) -> Money | None:
+        """What the requests of the `agent` or the `judge` cost, by the content of `metrics.json`;
+        None if there were none.
         """
+        usage = metrics["usage"] if whose == "agent" else metrics["usage"]["judge"]
         if not usage["model_calls"]["calls"]:
             return None
-        lacks = next(self._lacking(usage), None)
-        if lacks is not None:
-            return Money(None, self.currency, lacks)
-        amounts = []
-        for row in usage["models"]:
-            if any(row["tokens"].values()):
-                price = self.of_model(row["model"], row["answered_by"])
-                assert price is not None  # noqa: S101 - none lacks
-                amounts.append(price.of(row["tokens"]))
-        return Money(sum(amounts), self.currency)
-
-    def _lacking(self, usage: Mapping[str, Any]) -> Iterator[str]:
-        if "models" not in usage:
-            yield "the run does not say which model took which tokens"
-        for row in usage.get("models", ()):
-            name = row["model"] or row["answered_by"]
-            if any(row["tokens"].values()) and not self.of_model(row["model"], row["answered_by"]):
-                yield f"no price of {name!r}" if name else "too many models"
+        if "models" not in metrics:
+            why = "the run does not say which model took which tokens; score it again"
+            return Money(None, self.currency, why)
+        amount = 0.0
+        for row in metrics["models"][whose]:
+            price = self.of_model(row["model"], row["answered_by"])
+            name = row["model"] or "further models"
             if row["uncounted"]:
-                of = f"{row['uncounted']} of {row['calls']} requests to {name!r}"
-                yield f"the endpoint counted no tokens of {of}"
+                of = f"{row['uncounted']} of {row['calls']} requests to {name}"
+                return Money(None, self.currency, f"the endpoint counted no tokens of {of}")
+            if price is None and any(row["tokens"].values()):
+                return Money(None, self.currency, f"no price of {name}")
+            amount += price.of(row["tokens"]) if price else 0.0
+        return Money(amount, self.currency)

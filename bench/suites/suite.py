@@ -28,7 +28,17 @@ from manifests.common.nearest import did_you_mean
 NOT_METRICS = frozenset(
     {
         *("episodes", "passed", "failed_by_infrastructure", "judged", "intervals", "breakdown"),
-        *("usage", "tool_use", "traffic", "digest", "snapshot", "outcome", "filled", "confusion"),
+        *(
+            "usage",
+            "models",
+            "tool_use",
+            "traffic",
+            "digest",
+            "snapshot",
+            "outcome",
+            "filled",
+            "confusion",
+        ),
         *("denominators", "incomplete_line", "passes"),
     }
 )

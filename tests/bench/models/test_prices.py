@@ -39,10 +39,10 @@ def model(name: str, *, tokens: tuple[int, int, int] = (1_000, 100, 400), judge:
 def run(url: str, out: str, *options: str, name: str = "m") -> Any:
     asked = ("--agent", "llm", "--model", name, "--base-url", f"{url}/v1", "--judge", "llm")
     judge = ("--judge-model", "j", "--judge-base-url", f"{url}/judge/v1")
-    how = ("--upstream", "simulated", "--episodes", "4", "--out", out, "--dataset", "tasks.jsonl")
+    how = ("--upstream", "simulated", "--episodes", "4", "--top-k", "0", "--out", out)
     task = {"id": "a", "category": "crypto", "question": "What?", "tools": [], "answer": "12 USD"}
     Path("tasks.jsonl").write_text(json.dumps(task))
-    return finbench("run", "own", *asked, *judge, *how, *options)
+    return finbench("run", "own", "--dataset", "tasks.jsonl", *asked, *judge, *how, *options)
 
 
 def test_a_run_tells_the_money_and_keeps_its_prices() -> None:
@@ -57,7 +57,7 @@ def test_a_run_tells_the_money_and_keeps_its_prices() -> None:
     assert told["money"]["judge"] == pytest.approx(asked * 55 / 1e6)
     assert f"{4 * each:.3g} EUR" in done.stdout
     assert "4000 tokens in (1600 of them cached), 400 out; " in done.stdout
-    assert told["usage"]["models"] == [
+    assert told["models"]["agent"] == [
         {
             "model": "m",
             "answered_by": "m-2026-01",
@@ -90,8 +90,8 @@ def test_prices_stay_with_a_run_that_goes_on_without_them() -> None:
 @pytest.mark.parametrize(
     ("name", "tokens", "why"),
     [
-        ("other", (10, 1, 0), "no price of 'other'"),
-        ("m", (0, 0, 0), "the endpoint counted no tokens of 4 of 4 requests to 'm'"),
+        ("other", (10, 1, 0), "no price of other"),
+        ("m", (0, 0, 0), "the endpoint counted no tokens of 4 of 4 requests to m"),
     ],
 )
 def test_money_that_is_not_known_is_not_0(
