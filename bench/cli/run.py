@@ -4,7 +4,7 @@ import asyncio
 import sys
 import time
 from contextlib import redirect_stdout
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +34,7 @@ from bench.cli.options import (
 from gateway.cli.options import (
     OutPath,
     echo_json,
+    ended,
     modes,
     read_settings,
     run,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from bench.runs.about import RunInfo
     from bench.runs.driver import Limits
     from bench.runs.forecast import HostNeed
+    from bench.runs.resume import Resuming
     from bench.runs.run import RunPlan
     from bench.suites.suite import Suite
     from gateway.settings import GatewaySettings
@@ -211,18 +213,38 @@ def run_suite(context: click.Context, /, **options: Any) -> None:
     """Run the episodes of SUITE and stream calls, episodes and metrics into a run directory."""
     from bench.runs.resume import Resuming
 
-    given = SimpleNamespace(**options)
+    given = SimpleNamespace(**options, brief=False)
     if (given.resume and given.out is None) or (
         (given.failed_too or given.accept_changes) and not given.resume
     ):
         text = "--resume wants --out RUN_DIR, --failed-too and --accept-changes want --resume"
         raise click.UsageError(text)
+    made = made_of(context, given)
+    if given.only_plan:
+        run(lambda: _forecast(made, given.as_json))
+    name = given.suite.replace(":", "-")
+    folder = given.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    resuming = Resuming(given.failed_too, given.accept_changes) if given.resume else None
+    sys.exit(play(given, made, folder, resuming))
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What the options of a run make: its plan, the settings of its gateway, its tools."""
+
+    plan: "RunPlan"
+    settings: "GatewaySettings"
+    catalog: "Catalog"
+
+
+def made_of(context: click.Context, given: SimpleNamespace) -> Made:
+    """What the options make; a usage error for one that does not fit the others."""
     if given.engine != "ray" and (given.players is not None or given.dashboard):
         raise click.UsageError("--players and --dashboard are for --engine ray only")
     if {"@", "?", "#"}.intersection(given.gateway):  # the URL is written to `run.json`
         raise click.UsageError("--gateway wants a URL without credentials or query")
     plan = plan_of(context, given)
-    of_gateway = {name: options[name] for name in _OF_GATEWAY}
+    of_gateway = {name: getattr(given, name) for name in _OF_GATEWAY}
     flags = [_flag(name) for name in sorted(of_gateway) if of_gateway[name] is not None]
     if given.gateway != "embedded" and flags:
         text = f"{', '.join(flags)}: for the embedded gateway only; `finport serve` takes them"
@@ -232,22 +254,24 @@ def run_suite(context: click.Context, /, **options: Any) -> None:
     catalog = catalog_in(given.manifests, given.cards)
     if plan.retrieval in ("dense", "fused") and settings.embeddings_model is None:
         raise click.UsageError(f"--retrieval {plan.retrieval} wants --embedding-model")
-    if given.only_plan:
-        run(lambda: _forecast(plan, settings, catalog, given.as_json))
+    return Made(plan, settings, catalog)
+
+
+def play(
+    given: SimpleNamespace, made: Made, folder: Path, resuming: "Resuming | None" = None
+) -> int:
+    """Play a run into `folder`, and return its exit code; the results are told `brief` or whole."""
+    plan = made.plan
     asked = plan.agent.model
     if asked is not None and plan.judge.needs_model and asked.model == plan.judge.model:
         text = f"{asked.model} judges its own answers: name another one with --judge-model"
         echo(f"finbench: {text}", err=True)
     for note in plan.suite.notes:
         echo(f"finbench: {given.suite}: {note}", err=True)
-    name = given.suite.replace(":", "-")
-    folder = given.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    resuming = Resuming(given.failed_too, given.accept_changes) if given.resume else None
+    how = {"settings": made.settings, "catalog": made.catalog, "resuming": resuming}
     with told_abort(lambda: f"finbench: native code aborted the process; {_left_in(folder)}"):
-        run(
-            lambda: _run(
-                given, plan, folder, settings=settings, catalog=catalog, resuming=resuming
-            ),
+        return ended(
+            lambda: _run(given, plan, folder, **how),
             interrupted=f"finbench: ending the run in {folder}; --resume goes on.",
         )
 
@@ -408,6 +432,7 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
     from bench.client import GatewayUnreachableError
     from bench.engines.cluster import EngineError
     from bench.judges.registry import JudgeSettingsError
+    from bench.models.prices import amount_text
     from bench.runs.directory import RunDirectoryError
     from bench.runs.driver import ModelDownError
     from bench.runs.run import run as run_plan
@@ -442,7 +467,15 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
         raise
     metrics = orjson.loads((folder / "metrics.json").read_bytes())
     silent = [*silences(plan, metrics, about)]
-    if as_json:
+    if given.brief:
+        money = _money_of(metrics, about).get("money", {})
+        known = [amount for whose, amount in money.items() if whose != "currency"]
+        cost = ""
+        if known:
+            cost = "money unknown" if None in known else amount_text(sum(known))
+            cost = f", {cost} {money['currency']}"
+        echo(f"{about.episodes} episodes in {about.took_s:.1f} s{cost}: {folder}", err=as_json)
+    elif as_json:
         facts = {"digest": about.digest, "snapshot": about.snapshot}
         echo_json({**metrics, **facts, **_money_of(metrics, about)})
     else:
@@ -471,9 +504,7 @@ def _left_in(folder: Path) -> str:
     return f"nothing was finished, so nothing is left in {folder}"
 
 
-async def _forecast(
-    plan: "RunPlan", settings: "GatewaySettings", catalog: "Catalog", as_json: bool
-) -> int:
+async def _forecast(made: Made, as_json: bool) -> int:
     """Print the most that a run will request of each host and model. Exit code 1 if a quota would
     run out.
     """
@@ -482,11 +513,11 @@ async def _forecast(
     from bench.suites.suite import SuiteError
 
     try:
-        hosts, models = await forecast(plan, settings, catalog)
+        hosts, models = await forecast(made)
     except (AgentSettingsError, SuiteError) as error:
         echo(f"finbench: {error}", err=True)
         return 2
-    calls = plan.episodes * plan.limits.calls
+    calls = made.plan.episodes * made.plan.limits.calls
     told = None if hosts is None else [asdict(need) for need in hosts]
     if as_json and models:
         of_models = [asdict(bound) for bound in models]
@@ -503,9 +534,7 @@ async def _forecast(
     return 1 if any(need.runs_out for need in hosts or ()) else 0
 
 
-async def forecast(
-    plan: "RunPlan", settings: "GatewaySettings", catalog: "Catalog"
-) -> "tuple[list[HostNeed] | None, list[ModelBound]]":
+async def forecast(made: Made) -> "tuple[list[HostNeed] | None, list[ModelBound]]":
     """What a run will request of each host, None if that depends on a model, and of each model.
     Raises `AgentSettingsError` and `SuiteError`.
     """
@@ -515,13 +544,14 @@ async def forecast(
     from gateway.upstreams.hosts import plans_of
     from gateway.upstreams.quota import left_by_host
 
+    plan = made.plan
     kind = plan.agent.type
     if kind.reads_answers and kind.need is None:
         text = (
             "--plan is for agents whose calls do not depend on answers, and for llm, fatr, finmem"
         )
         raise click.UsageError(text)
-    settings, catalog = made_ready(plan, settings, catalog)
+    settings, catalog = made_ready(plan, made.settings, made.catalog)
     models = model_bounds(plan, catalog)
     if kind.reads_answers:
         return None, models

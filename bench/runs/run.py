@@ -346,8 +346,13 @@ async def upstream_of(
         return about | ({"upstream": RECORDED} if suite.is_recorded else {})
     if suite.is_recorded:
         return {"upstream": RECORDED, "mode": settings.mode}
-    about = {"upstream": client.answers.upstream, "mode": settings.mode}
-    about["snapshot"] = client.snapshot_id
+    upstream = {"upstream": client.answers.upstream, "mode": settings.mode}
+    return {**upstream, "snapshot": client.snapshot_id, **simulation_of(settings)}
+
+
+def simulation_of(settings: GatewaySettings) -> dict[str, Any]:
+    """The settings of the simulated upstream of an embedded gateway, for `run.json`."""
+    about: dict[str, Any] = {}
     if settings.upstream == "simulated":
         names = ("seed", "latency_s", "failure_rate", "hang_rate")
         about |= {f"simulated_{n}": getattr(settings, f"simulated_{n}") for n in names}
