@@ -211,7 +211,8 @@ def most_requested(system: int, within: Within, output_chars: int) -> ModelNeed:
         head += size(MOVES) + MOVES_CHARS * BYTES_A_CHARACTER
     outputs = rounds * within.calls * within.read_bytes(output_chars)
     answers = sum(min(turn, rounds) for turn in range(turns))
-    return ModelNeed(2 * turns, 2 * (turns * (head + MESSAGE_BYTES) + outputs), 2 * answers)
+    need = ModelNeed(turns, turns * (head + MESSAGE_BYTES) + outputs, answers)
+    return need.times(within.asks_a_turn)
 
 
 def latest(moves: Sequence[ToolCallRecord]) -> list[str]:

@@ -32,7 +32,7 @@ from bench.agents.conversation import read as read_round
 from bench.agents.declaration import AgentType
 from bench.agents.llm import PLANNER
 from bench.models.client import ModelClient, ModelError
-from bench.models.need import BYTES_A_CHARACTER, MESSAGE_BYTES, ModelNeed, Within, size
+from bench.models.need import MESSAGE_BYTES, ModelNeed, Within, size
 from bench.record import OUTPUT_CHARS
 from gateway.compress.cut import cut
 from manifests import Manifest
@@ -235,7 +235,7 @@ def _need(options: FatrOptions, within: Within) -> ModelNeed:
     question = size(within.task.question) + MESSAGE_BYTES
     need = ModelNeed(1, size(INFER) + question)
     if options.reduce:
-        output = within.output_bytes or REDUCED_FROM * BYTES_A_CHARACTER
+        output = within.read_bytes(REDUCED_FROM)
         need += ModelNeed(within.calls, within.calls * (size(REDUCE) + question + output))
         within = replace(within, output_bytes=None)
     talk = most_requested(size(PLANNER, RULES, CAUTION), within, OUTPUT_CHARS)

@@ -283,6 +283,7 @@ async def _forecast(cells: list[Cell], as_json: bool) -> int:
     """Print the most that the cells request. Exit code 1 if a quota would run out."""
     from bench.agents.declaration import AgentSettingsError
     from bench.cli.tables import bound_table, plan_table
+    from bench.models.need import Amounts
     from bench.suites.suite import SuiteError
 
     bounds: list[tuple[str, ModelBound]] = []
@@ -301,16 +302,9 @@ async def _forecast(cells: list[Cell], as_json: bool) -> int:
             echo(cell.name)
             plan_table(hosts)
     if as_json:
-        echo_json({"cells": rows, "together": _together(bounds)})
+        most = Amounts.together(bound.most for _, bound in bounds)
+        estimate = Amounts.together(bound.estimate for _, bound in bounds)
+        echo_json({"cells": rows, "most": asdict(most), "estimate": asdict(estimate)})
     elif bounds:
         bound_table(bounds, heading="cell")
     return 1 if runs_out else 0
-
-
-def _together(bounds: "list[tuple[str, ModelBound]]") -> dict[str, Any]:
-    """The sums of bounds; None where one of them has none."""
-    found: dict[str, Any] = {}
-    for name in ("requests", "attempts", "input_tokens", "output_tokens", "money"):
-        values = [getattr(bound, name) for _, bound in bounds]
-        found[name] = None if None in values else sum(values)
-    return found

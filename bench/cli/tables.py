@@ -12,7 +12,8 @@ from rich.table import Table
 
 from bench.metrics.interval import percent
 from bench.metrics.passes import HEADS, pass_note, pass_rows
-from bench.models.need import ModelBound
+from bench.models.need import Amounts, ModelBound
+from bench.models.prices import amount_text
 from bench.runs.about import RunInfo
 from bench.runs.forecast import HostNeed
 from bench.runs.live import add_metrics
@@ -198,33 +199,35 @@ def plan_table(needs: Sequence[HostNeed]) -> None:
 
 _BOUND = """\
 At most: an episode uses all its rounds, makes all its calls in the first, and each turn is asked \
-for twice, as after an empty answer. A byte of text counts as a token; most texts have four bytes \
-a token. What an endpoint charges for attempts that failed, and for episodes that are played \
-again, comes on top."""
+for twice, as after an empty answer; a byte of text is a token. Estimate: all rounds, with a call \
+and a request each; four bytes are a token. In both each answer is as long as it may be. A \
+request that fails is sent up to three times. What an endpoint charges for that, and for episodes \
+that are played again, comes on top."""
 
 
 def bound_table(bounds: Sequence[tuple[str, ModelBound]], *, heading: str = "") -> None:
-    """Print the most that runs request of models, and their sum; each bound has a name if there is
-    a `heading` for it.
+    """Print what runs request of models, and their sum; each bound has a name if there is a
+    `heading` for it.
     """
-    from bench.models.prices import amount_text
+    heads = ("model", "", "requests", "tokens in", "tokens out", "money")
+    table = Table(*([heading] if heading else []), *heads, box=SIMPLE)
 
-    heads = ("model", "requests", "with retries", "tokens in", "tokens out", "money")
-    table = Table(*([heading] if heading else []), *heads, title="at most", box=SIMPLE)
+    def add(name: str, model: str, what: str, amounts: Amounts, currency: str | None) -> None:
+        counts = (amounts.requests, amounts.input_tokens, amounts.output_tokens)
+        told = ("no bound" if n is None else f"{n:,}" for n in counts)
+        money = "" if amounts.money is None else f"{amount_text(amounts.money)} {currency}"
+        table.add_row(*([name] if heading else []), model, what, *told, money)
+
     for name, bound in bounds:
-        counts = (bound.requests, bound.attempts, bound.input_tokens, bound.output_tokens)
-        table.add_row(
-            *([name] if heading else []),
-            f"{bound.whose}: {bound.model}",
-            *("no bound" if n is None else f"{n:,}" for n in counts),
-            "" if bound.money is None else f"{amount_text(bound.money)} {bound.currency}",
-        )
-    console = PlainConsole(narrowest=100)
+        model = f"{bound.whose}: {bound.model}"
+        add(name, model, "at most", bound.most, bound.currency)
+        add("", "", "estimate", bound.estimate, bound.currency)
+    if len(bounds) > 1:
+        currency = bounds[0][1].currency
+        add("", "together", "at most", Amounts.together(b.most for _, b in bounds), currency)
+        add("", "", "estimate", Amounts.together(b.estimate for _, b in bounds), currency)
+    console = PlainConsole(narrowest=110)
     console.print(table)
     for why in dict.fromkeys(why for _, bound in bounds for why in bound.why):
         console.print(why)
-    money = [bound.money for _, bound in bounds]
-    if len(money) > 1 and None not in money:
-        total = sum(one for one in money if one is not None)
-        console.print(f"together at most {amount_text(total)} {bounds[0][1].currency}")
     console.print(_BOUND)

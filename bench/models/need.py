@@ -4,8 +4,8 @@ Texts are counted in bytes of UTF-8. A tokenizer makes at most one token of a by
 tokens are a bound, whatever the model; of most texts a token is about four bytes.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -26,6 +26,8 @@ class Within:
     """What bounds the requests of one episode: its task, the limits of rounds and calls, the bytes
     of its offered tools as JSON, and those of an output as the agent reads it, None for as many as
     the agent says. `opening` are the arguments that open its environment, None without one.
+
+    Without `is_bound` an estimate is wanted: a turn is asked for once, and a character is a byte.
     """
 
     task: Task
@@ -34,6 +36,18 @@ class Within:
     tools_bytes: int = 0
     output_bytes: int | None = None
     opening: Mapping[str, Any] | None = None
+    is_bound: bool = True
+
+    def estimated(self) -> "Within":
+        """The same for an estimate, in which a round has one call."""
+        output = self.output_bytes and self.output_bytes // BYTES_A_CHARACTER
+        calls = min(self.calls, self.rounds)
+        return replace(self, calls=calls, output_bytes=output, is_bound=False)
+
+    @property
+    def asks_a_turn(self) -> int:
+        """How often a turn is asked for: again after an empty answer."""
+        return 2 if self.is_bound else 1
 
     @property
     def played_rounds(self) -> int:
@@ -44,8 +58,9 @@ class Within:
         """The most bytes that a call adds to a conversation, if its agent reads `own` characters of
         an output unless the run says otherwise.
         """
-        output = self.output_bytes or own * BYTES_A_CHARACTER
-        return max(output, ERROR_BYTES) + CALL_BYTES
+        if not self.is_bound:
+            return (self.output_bytes or own) + CALL_BYTES
+        return max(self.output_bytes or own * BYTES_A_CHARACTER, ERROR_BYTES) + CALL_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +101,37 @@ MESSAGE_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
+class Amounts:
+    """Requests, their tokens and the money of these; None where that is not known."""
+
+    requests: int
+    input_tokens: int | None
+    output_tokens: int | None
+    money: float | None
+
+    @classmethod
+    def together(cls, amounts: Iterable["Amounts"]) -> "Amounts":
+        """The sum; None where one is None."""
+
+        def total(values: Iterable[float | None]) -> Any:
+            known = [*values]
+            return None if None in known else sum(one for one in known if one is not None)
+
+        columns = [*zip(*map(astuple, amounts), strict=True)] or [()] * 4
+        return cls(*map(total, columns))
+
+
+@dataclass(frozen=True, slots=True)
 class ModelBound:
-    """At most what a run requests of one model. `attempts` are those of all requests if each is
-    sent again as often as it may be. Tokens are None without a bound, and `why` says what lacks.
+    """What a run requests of one model: at most, and by an estimate. `attempts` are at most those
+    of all requests if each is sent again as often as it may be. `why` says what lacks where tokens
+    or money are None.
     """
 
     whose: str
     model: str
-    requests: int
+    most: Amounts
     attempts: int
-    input_tokens: int | None
-    output_tokens: int | None
-    money: float | None = None
+    estimate: Amounts
     currency: str | None = None
     why: list[str] = field(default_factory=list)

@@ -5,7 +5,7 @@ forecast is exact for agents whose calls don't depend on answers. Of models it s
 agent and judge request.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ from bench.agents.conversation import FunctionTools
 from bench.agents.declaration import AgentSettingsError
 from bench.judges.judge import JudgeParts
 from bench.models.client import RETRIES
-from bench.models.need import BYTES_A_CHARACTER, ModelBound, ModelNeed, Within
-from bench.models.prices import Prices
+from bench.models.need import BYTES_A_CHARACTER, Amounts, ModelBound, ModelNeed, Within
+from bench.models.prices import Price, Prices
 from bench.runs.driver import owed
 from bench.runs.run import RunPlan, names_offered
 from bench.suites.suite import Suite
@@ -48,29 +48,31 @@ class HostNeed:
 
 
 def model_bounds(plan: RunPlan, catalog: Catalog) -> list[ModelBound]:
-    """The most that a run requests of the agent's model and of the judge's; empty without any.
+    """What a run requests of the agent's model and of the judge's; empty without any.
     Raises `SuiteError`, and `AgentSettingsError` for an agent or a judge that does not say it.
     """
     agent, judge = plan.agent, plan.judge
     of_agent, of_judge = agent.type.need, judge.type.need if judge.type else None
     parts = JudgeParts(catalog, None, judge.repeats, judge.protocol)
-    asks, judges = ModelNeed(), ModelNeed()
+    asks, judges = [ModelNeed()] * 2, [ModelNeed()] * 2
     repeats, further = divmod(plan.episodes, len(plan.suite.tasks))
     for number, within in enumerate(_bounds_of(plan, catalog)):
         episodes = repeats + (number < further)
-        if of_agent is not None:
-            asks += of_agent(agent.options, within).times(episodes)
-        if of_judge is not None:
-            judges += of_judge(parts, within).times(episodes)
+        for place, one in enumerate((within, within.estimated())):
+            if of_agent is not None:
+                asks[place] += of_agent(agent.options, one).times(episodes)
+            if of_judge is not None:
+                judges[place] += of_judge(parts, one).times(episodes)
     model, found = agent.model, list[ModelBound]()
     answer = _max_tokens(model.body) if model is not None else None
     if model is not None:
         if of_agent is None:
             raise AgentSettingsError(f"the agent {agent.name} says no bound of its requests")
         why = [] if answer else ["no bound of tokens without --max-tokens"]
-        if asks.text_bytes is None:
+        if asks[0].text_bytes is None:
             why.append(f"no bound of the texts that {agent.name} reads")
-        found.append(_bound("agent", model.model, asks, answer, answer, why, plan.prices))
+        read = (answer, answer)
+        found.append(_bound("agent", model.model, asks, read, answer, why, plan.prices))
     if judge.needs_model and judge.type is not None:
         if of_judge is None:
             raise AgentSettingsError(f"the judge {judge.type.name} says no bound of its requests")
@@ -78,10 +80,10 @@ def model_bounds(plan: RunPlan, catalog: Catalog) -> list[ModelBound]:
         why = (
             [] if own else ["no bound of output tokens without --judge-body '{\"max_tokens\": N}'"]
         )
-        if not answer and judges.answers:
+        if not answer and judges[0].answers:
             lacks = "without --max-tokens" if model else f"of {agent.name}"
             why.append(f"no bound of the answers that are judged {lacks}")
-        read = answer and answer * TOKENS_AGAIN
+        read = (answer and answer * TOKENS_AGAIN, answer)
         found.append(_bound("judge", judge.model or "", judges, read, own, why, plan.prices))
     return found
 
@@ -126,24 +128,41 @@ def _max_tokens(body: Mapping[str, Any]) -> int | None:
 def _bound(
     whose: str,
     model: str,
-    need: ModelNeed,
-    read: int | None,
-    most: int | None,
+    needs: Sequence[ModelNeed],
+    read: tuple[int | None, int | None],
+    answer: int | None,
     why: list[str],
     prices: Prices | None,
 ) -> ModelBound:
-    """The bound of requests, where answers of `read` tokens are read and of `most` given."""
-    into, out = need.text_bytes, None if most is None else need.requests * most
-    if need.answers:
-        into = None if into is None or read is None else into + need.answers * read
-    money, price = None, prices.of_model(model) if prices else None
-    if price is not None and into is not None and out is not None:
-        money = price.most(into, out)
+    """The bound and the estimate of two needs, where answers of so many tokens are `read`, and an
+    `answer` of so many is given.
+    """
+    price = prices.of_model(model) if prices else None
+    most, estimate = (
+        _amounts(need, tokens, answer, price, a_token)
+        for need, tokens, a_token in zip(needs, read, (1, BYTES_A_TOKEN), strict=True)
+    )
     if prices and price is None:
         why = [*why, f"no price of {model}"]
-    attempts = need.requests * (RETRIES + 1)
+    attempts = most.requests * (RETRIES + 1)
     currency = prices.currency if prices else None
-    return ModelBound(whose, model, need.requests, attempts, into, out, money, currency, why)
+    return ModelBound(whose, model, most, attempts, estimate, currency, why)
+
+
+BYTES_A_TOKEN = 4
+"""Of most texts, for the estimate."""
+
+
+def _amounts(
+    need: ModelNeed, read: int | None, answer: int | None, price: Price | None, bytes_a_token: int
+) -> Amounts:
+    into = None if need.text_bytes is None else need.text_bytes // bytes_a_token
+    if need.answers:
+        into = None if into is None or read is None else into + need.answers * read
+    out = None if answer is None else need.requests * answer
+    if price is None or into is None or out is None:
+        return Amounts(need.requests, into, out, None)
+    return Amounts(need.requests, into, out, price.most(into, out))
 
 
 async def needs(

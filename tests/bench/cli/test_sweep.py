@@ -117,8 +117,8 @@ def test_a_plan_adds_up_the_bounds_of_all_cells() -> None:
     said = json.loads(finbench("sweep", "sweep.json", "--plan", "--json").stdout)
     bounds = [bound for cell in said["cells"] for bound in cell["models"]]
     assert len(bounds) == 4
-    assert said["together"]["requests"] == sum(bound["requests"] for bound in bounds)
-    assert said["together"]["money"] is None, "b has no price"
+    assert said["most"]["requests"] == sum(bound["most"]["requests"] for bound in bounds)
+    assert said["most"]["money"] is None, "b has no price"
     assert not Path("runs").exists()
 
 

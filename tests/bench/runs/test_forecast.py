@@ -130,12 +130,14 @@ def test_a_run_with_a_model_stays_within_its_bound(
     assert found["traffic"]["calls"] <= bounds["calls"]
     agent, judge = bounds["models"]
     for bound, used in ((agent, found["usage"]), (judge, found["usage"]["judge"])):
-        assert 0 < used["model_calls"]["calls"] <= bound["requests"]
+        most, estimate = bound["most"], bound["estimate"]
+        assert 0 < used["model_calls"]["calls"] <= most["requests"]
         assert used["model_calls"]["attempts"] <= bound["attempts"]
         # The simulated model counts four bytes as a token, the bound one.
-        assert 4 * used["tokens"]["input"] <= bound["input_tokens"]
-        assert used["tokens"]["output"] <= bound["output_tokens"]
-        assert 4 * found["money"][bound["whose"]] <= bound["money"]
+        assert 4 * used["tokens"]["input"] <= most["input_tokens"]
+        assert used["tokens"]["output"] <= most["output_tokens"]
+        assert 4 * found["money"][bound["whose"]] <= most["money"]
+        assert all(0 < estimate[name] <= most[name] for name in most)
 
 
 def test_where_there_is_no_bound_a_plan_says_so() -> None:
@@ -149,12 +151,17 @@ def test_where_there_is_no_bound_a_plan_says_so() -> None:
     assert "no bound of tokens without --max-tokens" in shown.stdout
     assert "144" in shown.stdout, "12 episodes of 6 turns, each asked for twice"
     (bound,) = json.loads(finbench(*llm, "--json").stdout)["models"]
-    assert (bound["input_tokens"], bound["output_tokens"], bound["money"]) == (None, None, None)
+    assert bound["most"] == {
+        "requests": 144,
+        "input_tokens": None,
+        "output_tokens": None,
+        "money": None,
+    }
     (priceless,) = json.loads(finbench(*llm, "--model", "b", "--json").stdout)["models"]
     assert "no price of b" in priceless["why"]
     scripted = json.loads(finbench(*own, "--judge", "llm", "--json").stdout)
     assert {need["host"] for need in scripted["hosts"]} >= {"coinranking1.p.rapidapi.com"}
-    assert scripted["models"][0]["input_tokens"] is None
+    assert scripted["models"][0]["most"]["input_tokens"] is None
     assert "no bound of the answers that are judged of scripted" in scripted["models"][0]["why"]
 
 
@@ -164,5 +171,5 @@ def test_a_trader_with_a_model_asks_once_a_day_and_asset() -> None:
     done = finbench(*("run", "investorbench", "--agent", "finmem", "--plan", "--json"), *options)
     assert done.returncode == 0, done.stderr
     (bound,) = json.loads(done.stdout)["models"]
-    assert bound["requests"] == DAYS * 4, "two assets, and both together"
+    assert bound["most"]["requests"] == DAYS * 4, "two assets, and both together"
     assert "no bound of the texts that finmem reads" in bound["why"]
