@@ -148,7 +148,7 @@ def _cells(file: Path, folder: Path, parent: click.Context) -> Iterator[Cell]:
         options = {**common, **model, **setting}
         options.pop("name", None)
         try:
-            arguments = [suite, *_arguments(options)]
+            arguments = [*_arguments(options), "--", suite]
             context = run_suite.make_context("run", arguments, parent=parent)
             parent.with_resource(context)  # its modules are importable until the sweep ends
             given = SimpleNamespace(**context.params, brief=True)

@@ -129,7 +129,7 @@ def test_a_plan_adds_up_the_bounds_of_all_cells() -> None:
         ({"episodes": "many"}, "one-llm: Invalid value for '--episodes'"),
         ({"out": "x"}, "`out` is not for a cell"),
         ({"suite": None}, "`suite` wants the name of a suite"),
-        ({"suite": "starterr"}, "starterr"),
+        ({"suite": "--help"}, "one-llm: "),
         ({"models": []}, "`models` is a list of tables"),
         ({"settings": [{"agent": "llm"}] * 2}, "two cells are named one-llm"),
         ({"settings": [{"name": "../x"}]}, "'one-../x' can't name a folder"),
