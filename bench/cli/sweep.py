@@ -38,8 +38,8 @@ _OF_THE_SWEEP = frozenset(
 
 @dataclass(slots=True)
 class Cell:
-    """One run of a sweep: its name, its options as arguments of `finbench run`, and what they
-    make.
+    """One run of a sweep: its name, its folder, its options and what they make, and what an earlier
+    sweep left of it.
     """
 
     name: str
@@ -224,20 +224,22 @@ def _changed(cell: Cell) -> Iterator[str]:
     from bench.runs.about import RunInfo
     from bench.runs.resume import changed_around, differences
     from bench.runs.run import RECORDED, made_ready, simulation_of
+    from bench.suites.suite import SuiteError
     from cache import Snapshot, SnapshotError
 
     if cell.before is None:
         return
     plan = cell.made.plan
-    settings, catalog = made_ready(plan, cell.made.settings, cell.made.catalog)
-    now = plan.about(catalog, settings)
-    if plan.gateway == "embedded":
-        now |= simulation_of(settings) | {"mode": settings.mode}
-        if settings.mode in ("replay", "offline") and settings.snapshot is not None:
-            with failures(SnapshotError), Snapshot(settings.snapshot) as snapshot:
-                now["snapshot"] = snapshot.id
-        if cell.before.snapshot is None:  # else it may be another's
-            now["upstream"] = RECORDED if plan.suite.is_recorded else str(settings.upstream)
+    with failures(SnapshotError, SuiteError):
+        settings, catalog = made_ready(plan, cell.made.settings, cell.made.catalog)
+        now = plan.about(catalog, settings)
+        if plan.gateway == "embedded":
+            now |= simulation_of(settings) | {"mode": settings.mode}
+            if settings.mode in ("replay", "offline") and settings.snapshot is not None:
+                with Snapshot(settings.snapshot) as snapshot:
+                    now["snapshot"] = snapshot.id
+            if cell.before.snapshot is None:  # else it may be another's
+                now["upstream"] = RECORDED if plan.suite.is_recorded else str(settings.upstream)
     about = RunInfo.of(now)
     differ = [*differences(cell.before, about), *changed_around(cell.before, about)]
     if cell.before.episodes > plan.episodes:
