@@ -92,7 +92,7 @@ def test_a_changed_cell_is_refused_and_more_episodes_are_played() -> None:
 
 def test_a_cell_that_fails_ends_no_other_and_is_played_again() -> None:
     with simulated_model("starter") as url:
-        write(url)
+        write(url, concurrency=1)
         said = json.loads(Path("sweep.json").read_text())
         said["models"][0]["base-url"] = f"{url}/no"
         said["models"][0]["max-model-errors"] = 5
