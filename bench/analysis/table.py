@@ -19,6 +19,7 @@ from bench.analysis.compare import Run, compare, counterparts, outcome_of, paire
 from bench.analysis.significance import SIGNIFICANT, holm, t_test
 from bench.metrics.interval import percent
 from bench.metrics.passes import KS
+from bench.models.prices import Prices
 from bench.suites.suite import Measure, Metric, Suite
 from manifests.common.regular_file import read_text
 
@@ -34,6 +35,7 @@ class Line:
     run: Run
     label: str
     metrics: Mapping[str, Any]
+    prices: Prices | None = None
     rank: int | None = None
     p: dict[int, float] = field(default_factory=dict)
 
@@ -48,6 +50,12 @@ class Line:
         if not usage["model_calls"]["calls"]:
             return None
         return float(usage["tokens"]["input"] + usage["tokens"]["output"]) / self.episodes
+
+    @property
+    def money(self) -> float | None:
+        """Money of the agent's model an episode, None where it is unknown or there is no model."""
+        money = self.prices and self.prices.money(self.metrics, "agent")
+        return None if not money or money.amount is None else money.amount / self.episodes
 
     @property
     def episodes(self) -> int:
@@ -66,11 +74,14 @@ class Line:
                 yield f"pass^{k}", percent(found["pass_hat_k"]), interval
 
 
-def lines_of(runs: Sequence[Run]) -> list[Line]:
+def lines_of(runs: Sequence[Run], prices: Prices | None = None) -> list[Line]:
     """The lines of a table, in the order of the runs; those of one label also have the name of
-    their folder.
+    their folder. Money is by these `prices`, else by those that each run was given.
     """
-    lines = [Line(run, _label(run.about.content), _metrics(run.files.path)) for run in runs]
+    lines = [
+        Line(run, _label(run.about.content), _metrics(run.files.path), prices or run.about.prices)
+        for run in runs
+    ]
     labels = [line.label for line in lines]
     for line in lines:
         if labels.count(line.label) > 1:

@@ -25,6 +25,7 @@ from bench.cli.run import run_suite
 from bench.cli.score import score
 from bench.cli.score_answer import score_answer
 from bench.cli.speed import speed
+from bench.cli.sweep import sweep
 from bench.cli.table import table
 from bench.cli.tasks import tasks
 from bench.environment import PREFIX, VARIABLES
@@ -51,6 +52,7 @@ for command in (
     report,
     compare,
     table,
+    sweep,
     export,
     simulated_model,
     speed,

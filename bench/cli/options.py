@@ -17,6 +17,7 @@ from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from bench.judges.registry import JudgeSettings
+    from bench.models.prices import Prices
     from bench.suites.suite import Suite
     from manifests import Catalog
 
@@ -56,6 +57,31 @@ class JsonObject(click.ParamType[dict[str, Any]]):
         if not isinstance(read, dict):
             self.fail(f'{value[:100]!r} is no JSON object, such as {{"top_p": 0.7}}', param, ctx)
         return read
+
+
+class PricesFile(click.ParamType["Prices"]):
+    """A file of prices, which is read."""
+
+    name = "FILE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> "Prices":
+        from bench.models.prices import Prices, PricesError
+
+        if isinstance(value, Prices):
+            return value
+        try:
+            return Prices.read(Path(str(value)))
+        except PricesError as error:
+            self.fail(str(error), param, ctx)
+
+
+with_prices = click.option(
+    "--prices",
+    type=PricesFile(),
+    help="Prices of models, a million tokens each, as TOML or JSON; gives the money.",
+)
 
 
 def whole(least: int = -MOST) -> click.IntRange:

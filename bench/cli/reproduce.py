@@ -35,6 +35,7 @@ _NEUTRAL = frozenset(
         *("upstream", "mode", "snapshot", "market", "gateway", "reading", "seed", "as_json"),
         *("out", "resume", "failed_too", "accept_changes", "concurrency", "starts_per_s"),
         *("engine", "players", "dashboard", "only_plan", "repeats", "by", "stratify"),
+        *("prices", "max_model_errors", "no_transcripts"),
         *(f"simulated_{name}" for name in ("seed", "now", "latency_s", "hang_rate")),
     }
 )

@@ -158,7 +158,8 @@ async def _score(given: SimpleNamespace) -> int:
         echo_json({**metrics, **facts})
     else:
         name = (read and read.about.suite) or given.name
-        _show(given, metrics, name, judging)
+        prices = read.about.content.get("prices") if read else None
+        _show(given, metrics, name, judging, prices)
         if facts.get("outcome") == "text":
             echo(given.kind.untyped_note)
         if read is not None:
@@ -176,7 +177,11 @@ async def _score(given: SimpleNamespace) -> int:
 
 
 def _show(
-    given: SimpleNamespace, metrics: dict[str, Any], name: str, judging: "Judging | None"
+    given: SimpleNamespace,
+    metrics: dict[str, Any],
+    name: str,
+    judging: "Judging | None",
+    prices: dict[str, Any] | None,
 ) -> None:
     """Print the metrics as tables."""
     from bench.cli.tables import report
@@ -184,7 +189,7 @@ def _show(
 
     judged = metrics.get("judged", {"judges": {}, "invalid": 0})
     judges = ", ".join(judged["judges"]) or "none"
-    about: dict[str, Any] = {"suite": name, "judge": judges}
+    about: dict[str, Any] = {"suite": name, "judge": judges, "prices": prices}
     if judging is not None and judging.failed:
         about |= {"judged": judging.asked, "failed_judgements": judging.failed}
         about["first_errors"] = {"judge": judging.first_error}

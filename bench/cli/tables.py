@@ -13,6 +13,8 @@ from rich.text import Text
 
 from bench.metrics.interval import percent
 from bench.metrics.passes import HEADS, pass_note, pass_rows
+from bench.models.need import Amounts, ModelBound
+from bench.models.prices import amount_text
 from bench.runs.about import RunInfo
 from bench.runs.forecast import HostNeed
 from bench.runs.live import add_metrics
@@ -94,9 +96,13 @@ def report(
     for who, used in (("agent", metrics["usage"]), ("judge", metrics["usage"]["judge"])):
         if (asked := used["model_calls"])["calls"]:
             tokens = used["tokens"]
+            cached = f" ({tokens['cached']} of them cached)" if tokens["cached"] else ""
+            money = about.prices and about.prices.money(metrics, who)
             console.print(
                 f"the {who}'s model: {asked['calls']} requests in {asked['attempts']} attempts, "
-                f"{asked['failed']} failed; {tokens['input']} tokens in, {tokens['output']} out"
+                f"{asked['failed']} failed; {tokens['input']} tokens in{cached}, "
+                f"{tokens['output']} out{f'; {money}' if money else ''}",
+                soft_wrap=True,
             )
     for name, text in _OF_JUDGES.items():
         if counted := metrics.get("judged", {}).get(name):
@@ -225,3 +231,39 @@ def plan_table(needs: Sequence[HostNeed]) -> None:
         "distinct: upstream requests when every answer is kept and no attempt fails; "
         "at most: when none is kept and every attempt is used"
     )
+
+
+_BOUND = """\
+At most: an episode uses all its rounds, makes all its calls in the first, and each turn is asked \
+for twice, as after an empty answer; a byte of text is a token. Estimate: all rounds, with a call \
+and a request each; four bytes are a token. In both each answer is as long as it may be. A \
+request that fails is sent up to three times. What an endpoint charges for that, and for episodes \
+that are played again, comes on top."""
+
+
+def bound_table(bounds: Sequence[tuple[str, ModelBound]], *, heading: str = "") -> None:
+    """Print what runs request of models, and their sum; each bound has a name if there is a
+    `heading` for it.
+    """
+    heads = ("model", "", "requests", "tokens in", "tokens out", "money")
+    table = Table(*([heading] if heading else []), *heads, box=SIMPLE)
+
+    def add(name: str, model: str, what: str, amounts: Amounts, currency: str | None) -> None:
+        counts = (amounts.requests, amounts.input_tokens, amounts.output_tokens)
+        told = ("no bound" if n is None else f"{n:,}" for n in counts)
+        money = "" if amounts.money is None else f"{amount_text(amounts.money)} {currency}"
+        table.add_row(*([name] if heading else []), model, what, *told, money)
+
+    for name, bound in bounds:
+        model = f"{bound.whose}: {bound.model}"
+        add(name, model, "at most", bound.most, bound.currency)
+        add("", "", "estimate", bound.estimate, bound.currency)
+    if len(bounds) > 1:
+        currency = bounds[0][1].currency
+        add("", "together", "at most", Amounts.together(b.most for _, b in bounds), currency)
+        add("", "", "estimate", Amounts.together(b.estimate for _, b in bounds), currency)
+    console = PlainConsole(narrowest=110)
+    console.print(table)
+    for why in dict.fromkeys(why for _, bound in bounds for why in bound.why):
+        console.print(why)
+    console.print(_BOUND)

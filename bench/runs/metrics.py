@@ -121,6 +121,7 @@ class RunMetrics:
         return {
             **self.rates(),
             "usage": self.usage.result(),
+            "models": self.usage.models,
             "tool_use": self.tool_use.result(),
             **details,
             "traffic": self.traffic.result(),

@@ -30,7 +30,17 @@ from manifests.common.nearest import MAX_SHOWN, did_you_mean, hint, nearest, not
 NOT_METRICS = frozenset(
     {
         *("episodes", "passed", "failed_by_infrastructure", "judged", "intervals", "breakdown"),
-        *("usage", "tool_use", "traffic", "digest", "snapshot", "outcome", "filled", "confusion"),
+        *(
+            "usage",
+            "models",
+            "tool_use",
+            "traffic",
+            "digest",
+            "snapshot",
+            "outcome",
+            "filled",
+            "confusion",
+        ),
         *("denominators", "incomplete_line", "passes"),
     }
 )

@@ -12,7 +12,7 @@ from bench.metrics.means import Measured
 from bench.record import EpisodeRecord, ToolCallRecord
 from bench.suites.files import read_tasks
 from bench.suites.fintoolbench.answer import answer_kind
-from bench.suites.fintoolbench.llm_judge import LlmJudge
+from bench.suites.fintoolbench.llm_judge import LlmJudge, most_requested
 from bench.suites.fintoolbench.metrics import (
     LABELLED,
     MARKS,
@@ -128,6 +128,7 @@ class LabelledTasks(Suite):
                 parts.needed_model, parts.catalog, repeats=parts.repeats, protocol=parts.protocol
             ),
             needs_model=True,
+            need=most_requested,
         ),
     )
     groups: ClassVar[Mapping[str, str]] = {
