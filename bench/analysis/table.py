@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -24,6 +24,15 @@ from bench.suites.suite import Measure, Metric, Suite
 from manifests.common.regular_file import read_text
 
 MOST_BYTES = 2**24
+
+
+class Cell(NamedTuple):
+    """A figure and its interval, as people read them and as numbers."""
+
+    text: str = ""
+    interval: str = ""
+    value: float | str | None = None
+    ends: Sequence[float] | None = None
 
 
 @dataclass(slots=True)
@@ -61,17 +70,19 @@ class Line:
     def episodes(self) -> int:
         return int(self.metrics["episodes"])
 
-    def cells(self, metrics: Sequence[Metric]) -> Iterator[tuple[str, str, str]]:
-        """Heading, figure and interval of each column."""
+    def cells(self, metrics: Sequence[Metric]) -> Iterator[tuple[str, Cell]]:
+        """Each column by its heading."""
         for metric in metrics:
-            value = self.metrics.get(metric.name)
-            yield metric.title, metric.text_of(value), metric.interval_of(self.metrics)
+            value, ends = (of.get(metric.name) for of in (self.metrics, self.metrics["intervals"]))
+            text = metric.text_of(value)
+            yield metric.title, Cell(text, metric.interval_of(self.metrics), value, ends)
         by_k = self.metrics.get("passes", {}).get("by_k", {})
         for k in KS[1:]:
             if (found := by_k.get(str(k))) and found["pass_hat_k"] is not None:
                 ends = found["intervals"]["pass_hat_k"]
                 interval = "" if ends is None else " to ".join(map(percent, ends))
-                yield f"pass^{k}", percent(found["pass_hat_k"]), interval
+                value = found["pass_hat_k"]
+                yield f"pass^{k}", Cell(percent(value), interval, value, ends)
 
 
 def lines_of(runs: Sequence[Run], prices: Prices | None = None) -> list[Line]:

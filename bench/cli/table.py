@@ -13,11 +13,12 @@ from gateway.cli.options import failures, print_table
 from manifests.common.terminal import echo, plain
 
 if TYPE_CHECKING:
-    from bench.analysis.table import Line
+    from bench.analysis.table import Cell, Line
     from bench.models.prices import Prices
 
-Cell = tuple[str, str]
-"""A figure, and its interval."""
+Row = dict[str, "Cell"]
+Rows = Sequence[Row]
+"""The cells of each run by column."""
 
 
 @click.command()
@@ -85,20 +86,25 @@ def _main_measure(line: "Line") -> str:
     return next((one.name for one in line.suite.measures if one.name in main), "calls")
 
 
-def _row(line: "Line") -> dict[str, Cell]:
+def _row(line: "Line") -> Row:
+    from bench.analysis.table import Cell
     from bench.models.prices import amount_text
 
     main = [metric for metric in line.suite.metrics if metric.is_main]
-    row: dict[str, Cell] = {"agent": (line.label, ""), "episodes": (f"{line.episodes:,}", "")}
-    row |= {title: (value, interval) for title, value, interval in line.cells(main)}
-    row["tokens"] = ("" if line.tokens is None else f"{line.tokens:,.0f}", "")
-    if line.money is not None and line.prices is not None:
-        row[line.prices.currency] = (amount_text(line.money), "")
-    row["rank"] = ("" if line.rank is None else str(line.rank), "")
+    tokens, money, rank = line.tokens, line.money, line.rank
+    row = {
+        "agent": Cell(line.label, value=line.label),
+        "episodes": Cell(f"{line.episodes:,}", value=line.episodes),
+        **dict(line.cells(main)),
+        "tokens": Cell() if tokens is None else Cell(f"{tokens:,.0f}", value=tokens),
+    }
+    if money is not None and line.prices is not None:
+        row[line.prices.currency] = Cell(amount_text(money), value=money)
+    row["rank"] = Cell() if rank is None else Cell(str(rank), value=rank)
     return row
 
 
-def _names(rows: Sequence[dict[str, Cell]]) -> list[str]:
+def _names(rows: Rows) -> list[str]:
     """All columns, in the order of the first rows; without those that are empty everywhere. Those
     from the tokens on are the last ones.
     """
@@ -106,23 +112,27 @@ def _names(rows: Sequence[dict[str, Cell]]) -> list[str]:
     last = {name for row in rows for name in [*row][[*row].index("tokens") :]} - {"rank"}
     ordered = [*(n for n in names if n not in last and n != "rank")]
     ordered += [*(n for n in names if n in last), "rank"]
-    return [name for name in ordered if any(row.get(name, ("", ""))[0] for row in rows)]
+    return [name for name in ordered if any(name in row and row[name].text for row in rows)]
 
 
-def _joined(cell: Cell, form: str = "{} ({})") -> str:
-    return form.format(*cell) if cell[1] else cell[0]
+def _joined(row: Row, name: str) -> str:
+    """A cell in one line."""
+    cell = row.get(name)
+    if cell is None:
+        return ""
+    return f"{cell.text} ({cell.interval})" if cell.interval else cell.text
 
 
-def _text(rows: Sequence[dict[str, Cell]], notes: Sequence[str]) -> None:
+def _text(rows: Rows, notes: Sequence[str]) -> None:
     names = _names(rows)
-    cells = [{name: _joined(row.get(name, ("", ""))) for name in names} for row in rows]
+    cells = [{name: _joined(row, name) for name in names} for row in rows]
     width = 2 + sum(2 + max(len(name), *(len(row[name]) for row in cells)) for name in names)
     print_table(cells, width=width)
     for note in notes:
         echo(note)
 
 
-def _markdown(rows: Sequence[dict[str, Cell]], notes: Sequence[str]) -> None:
+def _markdown(rows: Rows, notes: Sequence[str]) -> None:
     names = _names(rows)
 
     def line(cells: Sequence[str]) -> str:
@@ -131,7 +141,7 @@ def _markdown(rows: Sequence[dict[str, Cell]], notes: Sequence[str]) -> None:
     echo(line(names))
     echo("|---|" + "---:|" * (len(names) - 1))
     for row in rows:
-        echo(line([_joined(row.get(name, ("", ""))) for name in names]))
+        echo(line([_joined(row, name) for name in names]))
     echo("\n" + " ".join(notes))
 
 
@@ -145,58 +155,61 @@ _TEX = str.maketrans(
 )
 
 
-def _latex(rows: Sequence[dict[str, Cell]], notes: Sequence[str]) -> None:
+def _latex(rows: Rows, notes: Sequence[str]) -> None:
+    """Each run has two lines, the second with the intervals."""
     names = _names(rows)
 
     def line(cells: Sequence[str]) -> str:
-        return " & ".join(cells) + r" \\"
+        return " & ".join(plain(cell).translate(_TEX) for cell in cells) + r" \\"
 
     echo(rf"\begin{{tabular}}{{l{'r' * (len(names) - 1)}}}")
     echo(r"\hline")
-    echo(line([plain(name).translate(_TEX) for name in names]))
+    echo(line(names))
     echo(r"\hline")
     for row in rows:
-        cells = [row.get(name, ("", "")) for name in names]
-        safe = [(plain(a).translate(_TEX), plain(b).translate(_TEX)) for a, b in cells]
-        echo(line([_joined(cell, r"{} {{\scriptsize ({})}}") for cell in safe]))
+        cells = [row.get(name) for name in names]
+        echo(line([cell.text if cell else "" for cell in cells]))
+        ends = [cell.interval if cell else "" for cell in cells]
+        if any(ends):
+            short = (end.replace("%", "").replace(" to ", ", ") for end in ends)
+            echo(" & ".join(rf"\scriptsize [{end}]" if end else "" for end in short) + r" \\")
     echo(r"\hline")
     echo(r"\end{tabular}")
     for note in notes:
         echo(f"% {note}")
 
 
-def _csv(rows: Sequence[dict[str, Cell]], notes: Sequence[str]) -> None:
+def _csv(rows: Rows, notes: Sequence[str]) -> None:
+    """Numbers as they are: shares lie between 0 and 1; `_low` and `_high` are ends of intervals."""
     from gateway.tables.conversion import to_csv
 
-    names, flat = _names(rows), list[dict[str, str]]()
+    columns, flat = dict[str, None](), list[dict[str, Any]]()
+    for name in _names(rows):
+        has_ends = any(name in row and row[name].ends for row in rows)
+        columns |= dict.fromkeys((name, f"{name}_low", f"{name}_high") if has_ends else (name,))
     for row in rows:
-        cells = {name: row.get(name, ("", "")) for name in names}
-        flat.append(
-            {name: a for name, (a, _) in cells.items()}
-            | {f"{name} interval": b for name, (_, b) in cells.items()}
-        )
-    columns = [
-        column
-        for name in names
-        for column in (name, f"{name} interval")
-        if any(row[column] for row in flat)
-    ]
-    click.echo(to_csv(flat, columns), nl=False)
+        found: dict[str, Any] = {}
+        for name, cell in row.items():
+            found[name] = cell.value
+            if cell.ends:
+                found[f"{name}_low"], found[f"{name}_high"] = cell.ends
+        flat.append({column: found.get(column) for column in columns})
+    click.echo(to_csv(flat, [*columns]), nl=False)
     for note in notes:
         echo(f"finbench: {note}", err=True)
 
 
-def _html(rows: Sequence[dict[str, Cell]], notes: Sequence[str]) -> None:
+def _html(rows: Rows, notes: Sequence[str]) -> None:
     names = _names(rows)
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     echo(f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>")
     for row in rows:
-        cells = [_joined(row.get(name, ("", ""))) for name in names]
+        cells = [_joined(row, name) for name in names]
         echo(f"<tr>{''.join(f'<td>{escape(plain(cell))}</td>' for cell in cells)}</tr>")
     echo(f"</tbody>\n</table>\n<p>{escape(' '.join(notes))}</p>")
 
 
-_WRITERS: dict[str, Callable[[Sequence[dict[str, Cell]], Sequence[str]], None]] = {
+_WRITERS: dict[str, Callable[[Rows, Sequence[str]], None]] = {
     "text": _text,
     "markdown": _markdown,
     "latex": _latex,
