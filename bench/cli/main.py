@@ -27,6 +27,7 @@ from bench.cli.score_answer import score_answer
 from bench.cli.speed import speed
 from bench.cli.table import table
 from bench.cli.tasks import tasks
+from bench.cli.view import view
 from bench.environment import PREFIX, VARIABLES
 from gateway.cli.options import OutPath, run
 from gateway.environment import check_environment
@@ -51,6 +52,7 @@ for command in (
     report,
     compare,
     table,
+    view,
     export,
     simulated_model,
     speed,

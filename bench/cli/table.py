@@ -1,10 +1,9 @@
 """`finbench table`: several runs as one table for a paper or a page."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -37,41 +36,25 @@ def table(runs: tuple[Path, ...], form: str, rank_by: str | None, suite: str | N
     of other tasks are shown, said not to be alike, and not ranked.
     """
     from bench.analysis.compare import NothingInCommonError, Run
-    from bench.analysis.table import lines_of, rank
+    from bench.analysis.table import UnknownMeasureError, lines_of, ranked
     from bench.runs.directory import RunDirectoryError
     from bench.suites.suite import SuiteError
 
     with failures(RunDirectoryError, SuiteError, NothingInCommonError, ValueError, KeyError):
         read = [Run(path, suite) for path in runs]
         lines = lines_of(read)
-        tasks = Counter(_tasks(line) for line in lines)
-        (most, _), *_ = tasks.most_common(1)
-        alike = [line for line in lines if _tasks(line) == most]
-        measure = rank_by or _main_measure(alike[0])
-        known = [one.name for one in alike[0].run.measures]
-        if measure not in known:
-            raise click.UsageError(f"no measure {measure!r}; there are: {', '.join(known)}")
-        if len(alike) > 1:
-            rank(alike, measure)
+        try:
+            measure, other = ranked(lines, rank_by)
+        except UnknownMeasureError as error:
+            raise click.UsageError(str(error)) from error
     rows = [_row(line) for line in lines]
     notes = [f"Ranks are by {measure}; runs that can't be told apart at 5 % share one (Holm)."]
-    if len(tasks) > 1:
-        others = ", ".join(line.label for line in lines if line not in alike)
+    if other:
+        others = ", ".join(line.label for line in other)
         notes.append(f"Not alike: {others} had other tasks than the rest, and is not ranked.")
     if any(line.run.about.content.get("upstream") == "simulated" for line in lines):
         notes.append("The tools of runs here were simulated.")
     _WRITERS[form](rows, notes)
-
-
-def _tasks(line: "Line") -> tuple[Any, Any]:
-    about = line.run.about.content
-    return about.get("suite"), about.get("suite_digest")
-
-
-def _main_measure(line: "Line") -> str:
-    """The first measure of the suite that is shown in its tables."""
-    main = [metric.name for metric in line.suite.metrics if metric.is_main]
-    return next((one.name for one in line.suite.measures if one.name in main), "calls")
 
 
 def _row(line: "Line") -> dict[str, Cell]:

@@ -76,24 +76,27 @@ def _shown(value: Any) -> Any:
     if not is_dataclass(value):
         return value
     return {
-        name: _json(part) if name in ("parameters", "output") else _shown(part)
+        name: readable(part) if name in ("parameters", "output") else _shown(part)
         for name, part in vars(value).items()
         if name not in _NOT_SHOWN
     }
 
 
-def _json(value: object) -> str:
-    """A value in readable form: a text or an error's text unchanged, all else as JSON."""
+def readable(value: object, most: int = TEXT_CHARS) -> str:
+    """A value in readable form, cut to `most` characters: a text or an error's text unchanged, all
+    else as JSON.
+    """
     if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("error"), str):
         value = value["error"]
     if isinstance(value, str):
-        return _text(value)
+        return _text(value, most)
     line = orjson.dumps(value)
     short = len(line) <= LINE_CHARS
-    return _text((line if short else orjson.dumps(value, option=orjson.OPT_INDENT_2)).decode())
+    text = line if short else orjson.dumps(value, option=orjson.OPT_INDENT_2)
+    return _text(text.decode(), most)
 
 
-def _text(text: str) -> str:
+def _text(text: str, most: int = TEXT_CHARS) -> str:
     text = plain(storable(text))
-    cut = len(text) - TEXT_CHARS
-    return text if cut <= 0 else f"{text[:TEXT_CHARS]}… ({cut} more characters)"
+    cut = len(text) - most
+    return text if cut <= 0 else f"{text[:most]}… ({cut} more characters)"

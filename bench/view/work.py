@@ -1,0 +1,81 @@
+"""Work that may take long. It is done in threads, and nobody waits for it longer than `PATIENCE_S`.
+
+The threads don't delay the end of the process.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from manifests.common.threads import in_daemon
+
+PATIENCE_S = 2.0
+AT_ONCE = 2
+
+T = TypeVar("T")
+
+
+class UnderWayError(Exception):
+    """The work has not ended yet; it goes on."""
+
+
+@dataclass(slots=True)
+class _Work(Generic[T]):
+    """What is known of one piece of work: its last result, and of which state that is."""
+
+    result: T | None = None
+    state: object = None
+    task: "asyncio.Task[T] | None" = None
+
+
+class Kept(Generic[T]):
+    """Results by name: those of the last `most` pieces of work."""
+
+    def __init__(self, most: int, threads: asyncio.Semaphore) -> None:
+        self._most = most
+        self._threads = threads
+        self._works: OrderedDict[str, _Work[T]] = OrderedDict()
+
+    async def get(self, name: str, state: object, work: Callable[[], T]) -> T:
+        """The result of `work` for this `state` of what it reads. If that takes long, the result
+        for an earlier state, or `UnderWayError`. Raises as `work` does.
+        """
+        known = self._works.get(name)
+        if known is None:
+            if not self._has_room():
+                raise UnderWayError
+            known = self._works[name] = _Work()
+        self._works.move_to_end(name)
+        if known.task is None:
+            if known.result is not None and known.state == state:
+                return known.result
+            known.task = asyncio.create_task(self._done(known, state, work))
+        task = known.task
+        await asyncio.wait({task}, timeout=PATIENCE_S)
+        if task.done():
+            return task.result()
+        if known.result is None:
+            raise UnderWayError
+        return known.result
+
+    async def _done(self, known: _Work[T], state: object, work: Callable[[], T]) -> T:
+        try:
+            async with self._threads:
+                known.result = await in_daemon(work)
+            known.state = state
+            return known.result
+        except Exception:
+            known.result = None
+            raise
+        finally:
+            known.task = None
+
+    def _has_room(self) -> bool:
+        """Make room for another piece of work; not by giving up one that is under way."""
+        for name in [name for name, work in self._works.items() if work.task is None]:
+            if len(self._works) < self._most:
+                break
+            del self._works[name]
+        return len(self._works) < self._most
