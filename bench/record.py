@@ -79,6 +79,7 @@ class ModelCallRecord:
     sent. `finish` is the model's reason to stop; `error` says why there is no answer. `model` was
     asked for; `answered_by` is the model that answered, as its endpoint says, None if it does not.
     `reasoning` are the thoughts that the endpoint sent beside the answer, up to `REASONING_CHARS`.
+    `reply` is what a judge's model answered, with its reasons, up to `REPLY_CHARS`.
     """
 
     step: Whole
@@ -94,6 +95,7 @@ class ModelCallRecord:
     error: str | None = None
     answered_by: str | None = None
     reasoning: str = ""
+    reply: str = ""
 
 
 @dataclass
@@ -271,6 +273,9 @@ def storable(text: str) -> str:
 
 REASONING_CHARS = 20_000
 """The longest thoughts of a model in a record."""
+
+REPLY_CHARS = 2_000
+"""The longest answer of a judge's model in a record."""
 
 OUTPUT_CHARS = 500
 """The longest output in a record; FinToolBench bounds what its planner gets in the same way."""

@@ -18,9 +18,9 @@ import orjson
 
 from bench.agents.agent import Episode, Round, ToolCall, Turn
 from bench.models.client import Completion, FunctionCall, ModelClient
+from bench.models.transcript import masked_pairs
 from bench.record import OUTPUT_CHARS, Ending, ModelCallRecord, ToolCallRecord
 from gateway.compress.cut import cut
-from gateway.pipeline.bind import REDACTED, masked
 from manifests import Manifest
 from manifests.common.json_text import Repeating, read_json
 from manifests.export import export
@@ -50,8 +50,6 @@ _MOST_BRACKETS = 200
 """The most brackets in the JSON of arguments, which are scalars: more come from a runaway model."""
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
-_VALUE = r"""("(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|(?i:(?:bearer|basic)\s+)?[^\s,{}\[\]]+)"""
-_PAIR = re.compile(rf"""(["']?)\b([A-Za-z][\w-]{{0,63}})\1\s*[:=]\s*{_VALUE}""")
 
 
 class FunctionTools:
@@ -247,15 +245,6 @@ def read_arguments(text: str, cut_off: bool = False) -> tuple[dict[str, Any], st
             raise ValueError(f"they give {arguments.repeated[0][:RAW_CHARS]} more than once")
     except ValueError as error:
         where = "; the answer was cut off at its length" if cut_off else ""
-        return {"_raw": _legible(text)}, f"the arguments are not JSON: {error}{where}"
+        raw = masked_pairs(text[: 10 * RAW_CHARS])[:RAW_CHARS]
+        return {"_raw": raw}, f"the arguments are not JSON: {error}{where}"
     return arguments, None
-
-
-def _legible(text: str) -> str:
-    """The start of a text, with the values of names that look like credentials masked."""
-    return _PAIR.sub(_masked_pair, text[: 10 * RAW_CHARS])[:RAW_CHARS]
-
-
-def _masked_pair(pair: re.Match[str]) -> str:
-    name = pair[2]
-    return pair[0] if masked({name: ""})[name] == "" else f"{name}: {REDACTED}"

@@ -16,6 +16,7 @@ from anyio import to_thread
 from bench.json_lines import IncompleteLineError
 from bench.judges.judging import Judging
 from bench.judges.registry import JudgeSettings
+from bench.models.transcript import TRANSCRIPT, Transcript
 from bench.own import words_of
 from bench.record import EpisodeRecord
 from bench.runs.about import COMPLETE
@@ -24,7 +25,8 @@ from bench.runs.directory import RunDirectory
 from bench.runs.metrics import JUDGE, RunMetrics
 from bench.runs.output import check_outside, made_from
 from bench.runs.reader import Run
-from bench.runs.resume import ENDPOINT
+from bench.runs.resume import ENDPOINT, TRANSCRIPTS
+from bench.runs.transcripts import agents_lines
 from bench.suites.suite import Suite, Traced
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
@@ -133,7 +135,8 @@ async def score_records(
                 gold.fill(record)
             if len(in_work) == IN_FLIGHT:
                 await settle()
-            in_work.append(asyncio.create_task(_judged(record, judging, keep)))
+            transcripts = None if run is None else run.transcripts
+            in_work.append(asyncio.create_task(_judged(record, judging, keep, transcripts)))
         while in_work:
             await settle()
     finally:
@@ -154,9 +157,13 @@ async def _put(line: Any, name: str, out: JsonLines | None) -> None:
         await out.room()
 
 
-async def _judged(record: EpisodeRecord, judging: Judging | None, keep: bool) -> EpisodeRecord:
+async def _judged(
+    record: EpisodeRecord, judging: Judging | None, keep: bool, transcripts: JsonLines | None
+) -> EpisodeRecord:
     if not keep or record.judgement is None:
         record.judgement = None
+        transcript = Transcript()
+        TRANSCRIPT.set(transcript if transcripts is not None else None)
         if judging is not None:
             try:
                 record.judgement = await judging.judged(record)
@@ -164,6 +171,9 @@ async def _judged(record: EpisodeRecord, judging: Judging | None, keep: bool) ->
                 raise
             except BaseException as error:  # noqa: BLE001 - a user's judge may raise anything
                 record.judgement = judging.failure(record, words_of(error))
+        if transcript:
+            line = transcript.line(record.episode, record.started_at, "judge")
+            await _put(line, record.episode, transcripts)
     return record
 
 
@@ -181,7 +191,14 @@ async def judged_again(
     about |= {**judge.about(), "judged_again": digest}
     if changed := await to_thread.run_sync(run.changed, digest):
         about["accepted"] = [*run.about.accepted, changed]
-    async with RunDirectory.open(out, about, suite=suite) as made:
+    is_transcribed = judge.needs_model or (run.path / TRANSCRIPTS).exists()
+    opened = RunDirectory.open(out, about, suite=suite, is_transcribed=is_transcribed)
+    async with opened as made:
+        if made.transcripts is not None:
+            for line in agents_lines(run.path):
+                made.transcripts.put(line)
+                if made.transcripts.full:
+                    await made.transcripts.room()
         yield made
         errors = {name: text for name, text in run.about.first_errors.items() if name != JUDGE}
         if judging is not None and judging.first_error:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bench.runs.reader import Run
 
 FORMATS = ("parquet", "openinference", "atif")
+TRANSCRIPTS = "transcripts"
 HARBOR = "harbor"
 TRAINING = ("sft", "dpo")
 
@@ -89,6 +90,7 @@ def export(
     parquet        calls.parquet and episodes.parquet in the folder --out
     openinference  spans as OTLP/JSON, one episode per line of the file --out
     atif           trajectories: files in the folder --out, or lines of a file NAME.jsonl
+    transcripts    all that went to models and came from them, one episode per line of --out
     fintoolbench   traces for FinToolBench's evaluator, lines of the file --out
     sft            conversations to train on: train.jsonl and test.jsonl in the folder --out
     dpo            the same with pairs of a better and a worse one; both take several RUNs
@@ -205,12 +207,12 @@ def _one_run(
     from bench.exports.target import write_lines
 
     (run,) = runs
-    if form in FORMATS:
+    if form in (*FORMATS, TRANSCRIPTS):
         episodes = import_module(f"bench.exports.{form}").write(run, out, force=force)
     else:
         own = suite_in(run.path, suite).exports
         if form not in own:
-            known = ", ".join((*FORMATS, *own, *TRAINING, HARBOR))
+            known = ", ".join((*FORMATS, TRANSCRIPTS, *own, *TRAINING, HARBOR))
             raise click.UsageError(f"no format is named {form!r}; this run has: {known}")
         episodes = write_lines(run, out, lambda _, episode: own[form](episode), force=force)
     return f"{episodes} episodes", {"episodes": episodes}

@@ -171,6 +171,11 @@ _limits = together(
 @click.option("--players", type=whole(1), help="ray: processes. Default: one for each CPU.")
 @click.option("--dashboard", is_flag=True, help="ray: with its dashboard, if it is started here.")
 @click.option("--out", type=OutPath(), help="Run directory.")
+@click.option(
+    "--no-transcripts",
+    is_flag=True,
+    help="Don't keep what goes to models and comes from them (transcripts.jsonl).",
+)
 @click.option("--resume", is_flag=True, help="Continue the run in --out.")
 @click.option(
     "--failed-too",
@@ -294,6 +299,7 @@ def plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
         top_k=top_k,
         retrieval=retrieval,
         environment=environment,
+        transcripts=not given.no_transcripts,
     )
 
 

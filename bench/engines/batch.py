@@ -8,9 +8,11 @@ import asyncio
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import orjson
 
+from bench.models.transcript import TranscriptLine
 from bench.record import EpisodeRecord
 from bench.runs.metrics import RunMetrics, Tally
 from bench.runs.resume import Begun
@@ -25,27 +27,39 @@ WAITING_BYTES = 4 * BATCH_BYTES
 """Bytes of ended episodes that may wait in a player before it plays no further ones."""
 
 
+_T = TypeVar("_T", CallRecord, TranscriptLine)
+
+
 @dataclass(slots=True)
 class Batch:
-    """Ended episodes: their records and those of their calls, as lines of JSON, and what the run
-    counts of them. `metrics` is None if there are none.
+    """Ended episodes: their records, those of their calls and their transcripts, as lines of JSON,
+    and what the run counts of them. `metrics` is None if there are none.
     """
 
     calls: bytearray = field(default_factory=bytearray)
     episodes: bytearray = field(default_factory=bytearray)
+    transcripts: bytearray = field(default_factory=bytearray)
     names: list[str] = field(default_factory=list)
     metrics: RunMetrics | None = None
     tally: Tally = field(default_factory=Tally)
 
     @property
     def size(self) -> int:
-        return len(self.calls) + len(self.episodes)
+        return len(self.calls) + len(self.episodes) + len(self.transcripts)
 
-    def add(self, record: EpisodeRecord, calls: Collection[CallRecord], suite: type[Suite]) -> int:
-        """Add an episode with its calls; returns by how many bytes it grew. Raises `TraceError`
-        where the suite's metrics can't count it.
+    def add(
+        self,
+        record: EpisodeRecord,
+        calls: Collection[CallRecord],
+        suite: type[Suite],
+        transcripts: Collection[TranscriptLine] = (),
+    ) -> int:
+        """Add an episode with its calls and transcripts; returns by how many bytes it grew. Raises
+        `TraceError` where the suite's metrics can't count it.
         """
         before, metrics = self.size, self.metrics or RunMetrics(suite)
+        for line in transcripts:
+            self.transcripts += orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
         try:
             for call in calls:
                 self.calls += orjson.dumps(call, option=orjson.OPT_APPEND_NEWLINE)
@@ -60,21 +74,21 @@ class Batch:
         return self.size - before
 
 
-class Calls:
-    """The calls of episodes that have not ended. The gateway uses it as its `Trace`; episodes in
-    flight are bounded, and so are the calls of each, so it is never full.
+class Pending(Generic[_T]):
+    """The calls, or the transcripts, of episodes that have not ended. The gateway uses it as its
+    `Trace`; episodes in flight are bounded, and so is what each has, so it is never full.
     """
 
     def __init__(self) -> None:
         self.failure: str | None = None
         self.full = self.blocked = False
-        self._of: dict[str | None, list[CallRecord]] = {}
+        self._of: dict[str | None, list[_T]] = {}
 
-    def put(self, record: CallRecord) -> None:
+    def put(self, record: _T) -> None:
         self._of.setdefault(record.episode, []).append(record)
 
-    def of(self, episode: str) -> list[CallRecord]:
-        """The calls of an episode, which are forgotten here."""
+    def of(self, episode: str) -> list[_T]:
+        """What an episode has, which is forgotten here."""
         return self._of.pop(episode, [])
 
     async def room(self) -> None:
@@ -82,7 +96,8 @@ class Calls:
 
 
 class Collector:
-    """Collects batches in memory until they are taken, for a driver that plays `suite`.
+    """Collects batches in memory until they are taken, for a driver that plays `suite`, with
+    transcripts if they are wanted.
 
     `awaited` is how many of the episodes that the driver was given have not ended.
     """
@@ -90,12 +105,13 @@ class Collector:
     checkpoints = None
     failure = None
 
-    def __init__(self, suite: type[Suite]) -> None:
+    def __init__(self, suite: type[Suite], *, is_transcribed: bool = False) -> None:
         self.awaited = 0
         self.finished: set[str] = set()
         self.begun: Begun = {}
         self.unjudged: dict[str, EpisodeRecord] = {}
-        self.calls = Calls()
+        self.calls = Pending[CallRecord]()
+        self.transcripts = Pending[TranscriptLine]() if is_transcribed else None
         self._suite = suite
         self._batches: deque[Batch] = deque()
         self._waiting = 0
@@ -124,8 +140,9 @@ class Collector:
         was_empty = not self._batches
         if was_empty or self._batches[-1].size >= BATCH_BYTES:
             self._batches.append(Batch())
-        calls = self.calls.of(record.episode)
-        self._waiting += self._batches[-1].add(record, calls, self._suite)
+        calls, said = self.calls.of(record.episode), self.transcripts
+        transcripts = said.of(record.episode) if said is not None else ()
+        self._waiting += self._batches[-1].add(record, calls, self._suite, transcripts)
         self.begun.pop(record.episode, None)
         self.awaited -= 1
         if was_empty or self._is_enough:

@@ -315,7 +315,8 @@ class Head:
         self.leases.ended(holder, batch.names)
         if batch.metrics is not None:
             calls, episodes = bytes(batch.calls), bytes(batch.episodes)
-            self._directory.take_in(calls, episodes, batch.metrics)
+            transcripts = bytes(batch.transcripts)
+            self._directory.take_in(calls, episodes, batch.metrics, transcripts)
         self.done += len(batch.names)
         self.tally.merge(batch.tally)
         self.gone_on |= given.gone_on

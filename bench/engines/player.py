@@ -106,7 +106,8 @@ class Player:
         self._name = name
         self._tasks = {task.id: task for task in work.plan.suite.tasks}
         self._owed: asyncio.Queue[Owed] = asyncio.Queue()
-        self._collector = Collector(type(work.plan.suite))
+        plan = work.plan
+        self._collector = Collector(type(plan.suite), is_transcribed=plan.is_transcribed)
         self._opened: Opened | None = None
         self._is_open = asyncio.Event()
         self._running: asyncio.Task[None] | None = None

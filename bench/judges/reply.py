@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from bench.models.client import ModelClient, ModelError
-from bench.record import ModelCallRecord, storable
+from bench.record import REPLY_CHARS, ModelCallRecord, storable
 
 _READ = 20_000
 _TRIES = 64
@@ -31,9 +31,11 @@ async def ask(
     request = ModelCallRecord(0, "judge", model.model, at=0.0, elapsed_ms=0.0)
     asked.append(request)
     try:
-        return (await model.complete(messages, record=request)).content
+        content = (await model.complete(messages, record=request)).content
     except ModelError:
         return None
+    request.reply = storable(content[:REPLY_CHARS])
+    return content
 
 
 def _json(value: object) -> str:

@@ -39,6 +39,7 @@ from bench.models.completion import (
     error_words,
     read_answer,
 )
+from bench.models.transcript import TRANSCRIPT
 from bench.record import REASONING_CHARS, ModelCallRecord, storable
 
 RETRIES = 2
@@ -212,8 +213,10 @@ class ModelClient:
         """
         started = time.perf_counter()
         record.at, record.attempts = round(time.time(), 3), 0
+        completion, encoded = None, list[bytes]()
         try:
-            body = self._body(messages, tools, tool_choice)
+            encoded = _encoded(messages)
+            body = self._body(encoded, tools, tool_choice)
             completion, usage = await self._persist(body, record)
         except ModelError as error:
             record.error = fit_for_message(str(error), self._secrets, most=300)
@@ -223,6 +226,9 @@ class ModelClient:
             raise
         finally:
             record.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
+            if (transcript := TRANSCRIPT.get()) is not None:
+                transcript.secrets.update(self._secrets)
+                transcript.add(record, messages, encoded, tools, tool_choice, completion)
         record.input_tokens, record.output_tokens = usage.input_tokens, usage.output_tokens
         record.cached_tokens = usage.cached_tokens
         if completion.finish not in _KNOWN_FINISHES and completion.finish is not None:
@@ -249,12 +255,9 @@ class ModelClient:
         )
 
     def _body(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[bytes], tool_choice: str | None
+        self, messages: Sequence[bytes], tools: Sequence[bytes], tool_choice: str | None
     ) -> bytes:
-        try:
-            parts = [self._head, orjson.dumps(messages)]
-        except TypeError as error:
-            raise ModelError(f"the messages for the model are not JSON: {error}") from None
+        parts = [self._head, b"[", b",".join(messages), b"]"]
         if tools:
             parts += (b',"tools":[', b",".join(tools), b"]")
         if tool_choice is not None:
@@ -318,6 +321,14 @@ class ModelClient:
             raise _TryAgain("the model's endpoint does not answer in HTTP") from None
         except (aiohttp.ClientError, OSError):
             raise _TryAgain(_BROKEN_OFF) from None
+
+
+def _encoded(messages: Sequence[Mapping[str, Any]]) -> list[bytes]:
+    """Raises `ModelError`."""
+    try:
+        return [orjson.dumps(message) for message in messages]
+    except TypeError as error:
+        raise ModelError(f"the messages for the model are not JSON: {error}") from None
 
 
 async def _streamed(response: aiohttp.ClientResponse) -> _Answer:

@@ -30,6 +30,7 @@ REDUCED_CHARS = 300
 FOLLOWS = 0.8
 """Share of days on which a trader follows the momentum."""
 
+_REASON = "Simulated: by whether the answer holds the reference, else by chance."
 _ROLE = re.compile(r"TASK: ([a-z-]+)\s*(?:\n|$)")
 _RUBRIC = re.compile(r'^- "(\w+)":', re.MULTILINE)
 _OUTPUT = re.compile(r"^\W*output\b[^\n:]*:?\s*", re.IGNORECASE | re.MULTILINE)
@@ -101,13 +102,15 @@ class Roles:
             case "planner":
                 return self._plan(asked)
             case "judge-answer":
-                return Said(_json({"score": self._score(_object(asked))}))
+                score = self._score(_object(asked))
+                return Said(_json({"score": score, "reason": _REASON}))
             case "judge-tools":
                 return Said(_json({"tools": self._verdicts(_object(asked))}))
             case "judge-match":
                 return Said(_json({"match": self._match(_object(asked))}))
             case "judge-trajectory":
-                return Said(_json(self._trajectory_scores(_object(asked), asked.prompt)))
+                scores = self._trajectory_scores(_object(asked), asked.prompt)
+                return Said(_json({**scores, "reason": _REASON}))
             case "constraints":
                 return Said(_json(self._constraints(asked)))
             case "trade":

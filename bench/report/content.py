@@ -265,14 +265,17 @@ def _tool(row: Mapping[str, Any]) -> Sequence[str]:
     return row["tool"], *counts, _took(latency["p50"]), _took(latency["p99"])
 
 
+_FIRST: Final = "those that did not pass or answered wrongly first"
+
+
 def _embedded(kept: int, episodes: int) -> str:
     if not episodes:
         return "No episode is on record."
     if kept == episodes:
-        return f"All {episodes:,} episodes of the run, those that did not pass first."
+        return f"All {episodes:,} episodes of the run, {_FIRST}."
     return (
-        f"{kept:,} of the {episodes:,} episodes of the run are in this page: those that did not "
-        "pass first, then by order."
+        f"{kept:,} of the {episodes:,} episodes of the run are in this page: {_FIRST}, then by "
+        "order."
     )
 
 

@@ -14,6 +14,7 @@ from bench.record import Ending, EpisodeRecord, ModelCallRecord
 from bench.report.timeline import Timeline
 from bench.report.trajectories import Trajectories
 from bench.runs.metrics import RunMetrics
+from bench.runs.transcripts import Transcripts
 from bench.suites.suite import Suite, measure, read_as
 from gateway import CallRecord, ErrorCode
 from gateway.telemetry.quantile import Quantiles
@@ -54,12 +55,14 @@ Uses = defaultdict[tuple[str, str], Use]
 class Facts:
     """Gathers facts from both streams of a run."""
 
-    def __init__(self, suite: type[Suite], trajectories: int) -> None:
+    def __init__(
+        self, suite: type[Suite], trajectories: int, transcripts: Transcripts | None = None
+    ) -> None:
         self.suite = suite
         self.shown = read_as(suite.metrics, "program")
         self.metrics = RunMetrics(suite)
         self.timeline = Timeline()
-        self.trajectories = Trajectories(trajectories)
+        self.trajectories = Trajectories(trajectories, transcripts)
         self.by_source: defaultdict[str, Use] = defaultdict(Use)
         self.by_host: defaultdict[str, Use] = defaultdict(Use)
         self.by_model: Uses = defaultdict(Use)
@@ -100,7 +103,12 @@ class Facts:
             self._add_requests(self.by_judge, episode.judgement.model_calls)
         if self.charts is not None:
             self.charts.add(episode)
-        self.trajectories.add(episode, passed=passed, infrastructure=measured.infrastructure)
+        self.trajectories.add(
+            episode,
+            passed=passed,
+            wrong=self.suite.is_wrong(episode, measured),
+            infrastructure=measured.infrastructure,
+        )
 
     @staticmethod
     def _add_requests(to: Uses, requests: Iterable[ModelCallRecord]) -> None:

@@ -21,6 +21,8 @@
   const OUTCOMES = {
     passed: (episode) => episode.passed,
     "not passed": (episode) => !episode.passed,
+    "answered wrongly": (episode) => episode.wrong,
+    "a call failed": (episode) => episode.tool_calls.some((made) => !made.ok),
     "no call": (episode) => episode.tool_calls.length === 0,
     infrastructure: (episode) => episode.infrastructure,
   };
@@ -74,8 +76,9 @@
   }
 
   function row(episode) {
-    const outcome = episode.passed ? "passed" : episode.tool_calls.length ? "failed" : "no call";
-    const kind = episode.passed ? "mark good" : "mark bad";
+    const ended = episode.tool_calls.length ? "failed" : "no call";
+    const outcome = !episode.passed ? ended : episode.wrong ? "wrong" : "passed";
+    const kind = outcome === "passed" ? "mark good" : "mark bad";
     const where = `${episode.episode} · ${episode.category}`;
     const made = el(
       "details",
@@ -124,6 +127,8 @@
         el("div", {}, el("h3", {}, `Response ${n + 1}`), el("pre", {}, text)),
       ),
       ...(asked.length ? [requests(asked)] : []),
+      ...judgesWords(judgement?.model_calls ?? []),
+      ...(episode.transcript?.length ? [transcript(episode.transcript)] : []),
     );
   }
 
@@ -170,6 +175,32 @@
       el("p", {}, el("b", { class: "mono" }, made.tool_name), outcome, duration(made.elapsed_ms / 1000)),
       ...parts.flatMap(([name, text]) => [el("h4", {}, name), pre(text)]),
     );
+  }
+
+  // What the judge answered, with its reasons.
+  function judgesWords(made) {
+    const said = made.filter(({ reply }) => reply);
+    return said.length ? [el("div", {}, el("h3", {}, "The judge said"), ...said.map(({ reply }) => pre(reply)))] : [];
+  }
+
+  // All that went to models and came from them, folded.
+  function transcript(requests) {
+    const made = el("details", { class: "transcript" }, el("summary", {}, "Transcript: what models were sent and answered"));
+    const parts = () =>
+      requests.map((one) =>
+        one.left_out
+          ? el("p", { class: "note" }, `${one.left_out} more requests: finbench export --format transcripts has them`)
+          : el(
+              "div",
+              { class: "call" },
+              el("p", {}, el("b", {}, one.purpose), el("span", {}, one.model), one.step ? `before round ${one.step}` : ""),
+              one.kept ? el("p", { class: "note" }, `${one.kept} messages as before`) : null,
+              one.tools.length ? el("p", { class: "note" }, `tools: ${one.tools.join(", ")}`) : null,
+              ...one.said.flatMap(({ role, text }) => [el("h4", {}, role), pre(text)]),
+            ),
+      );
+    made.addEventListener("toggle", () => made.children.length > 1 || made.append(...parts()));
+    return made;
   }
 
   // What may have to be scrolled can be reached by keyboard.

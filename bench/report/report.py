@@ -21,6 +21,7 @@ from bench.runs.about import RunInfo
 from bench.runs.digest import run_digest
 from bench.runs.output import made_from
 from bench.runs.reader import Run
+from bench.runs.transcripts import Transcripts
 from bench.suites import suite_of_run
 from gateway.drawing import CSS
 from gateway.html import environment, policy
@@ -61,7 +62,8 @@ def write(
     out = out or run_dir / "report.html"
     run = Run.open(run_dir)
     with made_from(run_dir, out, force=force) as file:
-        facts = Facts(suite_of_run(run.about.suite, suite), trajectories)
+        kind = suite_of_run(run.about.suite, suite)
+        facts = Facts(kind, trajectories, Transcripts(run_dir))
         for record in run.records():
             facts.add(record)
         digest = run_digest(run_dir)

@@ -92,7 +92,10 @@ class RunInfo(BaseModel):
     gateway_calls: dict[str, Any] = {}
     engine: dict[str, Any] = {}
     failed_saves: Whole = 0
-    files: dict[Literal["calls.jsonl", "episodes.jsonl", "checkpoints.jsonl"], WrittenFile] = {}
+    files: dict[
+        Literal["calls.jsonl", "episodes.jsonl", "checkpoints.jsonl", "transcripts.jsonl"],
+        WrittenFile,
+    ] = {}
     accepted: list[str] = []
     parts: Annotated[Whole, Field(ge=1)] = 1
     digest: str = ""

@@ -1,10 +1,11 @@
 """A run directory: all files that a run writes.
 
-`calls.jsonl` and `episodes.jsonl` are append-only, and so is `checkpoints.jsonl` of a suite whose
-sessions have a state. `run.json` says what was run and, at the end,
-how long it took; `metrics.json` holds the metrics so far. These two are replaced as a whole, so no
-reader sees them half-written. If a replacement fails, the old file remains and the next save tries
-again. `run.json` says `complete` only once everything else is on disk.
+`calls.jsonl` and `episodes.jsonl` are append-only. So are `checkpoints.jsonl` of a suite whose
+sessions have a state, and `transcripts.jsonl`, which has what went to models and came from them.
+`run.json` says what was run and, at the end, how long it took; `metrics.json` holds the metrics so
+far. These two are replaced as a whole, so no reader sees them half-written. If a replacement fails,
+the old file remains and the next save tries again. `run.json` says `complete` only once everything
+else is on disk.
 
 A directory belongs to one run, and to one process while the run goes on. A directory that already
 holds something is refused, unless its run is to be resumed (`bench/runs/resume.py`). It may come
@@ -35,6 +36,7 @@ from bench.runs.resume import (
     ABANDONED,
     CHECKPOINTS,
     COMPARABLE,
+    TRANSCRIPTS,
     UNJUDGED,
     Begun,
     Resuming,
@@ -56,7 +58,7 @@ WRITTEN_S = 10.0
 """How long records may take to reach their file; at most half a megabyte of them waits."""
 
 _STREAMS = ("calls", "episodes")
-_OF_AN_EMPTY_RUN = ("calls.jsonl", "episodes.jsonl", CHECKPOINTS, "metrics.json")
+_OF_AN_EMPTY_RUN = ("calls.jsonl", "episodes.jsonl", CHECKPOINTS, TRANSCRIPTS, "metrics.json")
 
 log = logging.getLogger("finport")
 
@@ -83,6 +85,7 @@ class RunDirectory:
         self.calls: JsonLines
         self.episodes: JsonLines
         self.checkpoints: JsonLines | None = None
+        self.transcripts: JsonLines | None = None
 
     @classmethod
     @asynccontextmanager
@@ -94,10 +97,11 @@ class RunDirectory:
         suite: type[Suite] = LabelledTasks,
         resuming: Resuming | None = None,
         named: Callable[[int], Collection[str]] | None = None,
+        is_transcribed: bool = False,
     ) -> AsyncIterator["RunDirectory"]:
         """Create `path`, or go on with the run in it, until the context ends. The metrics are those
         of `suite`. `named` gives the names of the run's episodes if it was once to have so many;
-        without it they may have any name.
+        without it they may have any name. If the run `is_transcribed`, it has transcripts.
 
         `finished` names the episodes that need not be run any more, and `begun` has the checkpoints
         of those that were `interrupted`. Raises `RunDirectoryError` where `path` already holds
@@ -112,7 +116,7 @@ class RunDirectory:
             if resuming is not None:
                 await to_thread.run_sync(run._take_up, resuming, named)
             try:
-                async with run._streaming():
+                async with run._streaming(is_transcribed):
                     yield run
             except BaseException:
                 with anyio.CancelScope(shield=True):
@@ -123,7 +127,7 @@ class RunDirectory:
                 await run.save()
 
     @asynccontextmanager
-    async def _streaming(self) -> AsyncIterator[None]:
+    async def _streaming(self, is_transcribed: bool) -> AsyncIterator[None]:
         async with AsyncExitStack() as parts:
             counts: tuple[Callable[[Any], None], ...] = (self.metrics.traffic.add, self._count)
             for name, count in zip(_STREAMS, counts, strict=True):
@@ -134,6 +138,10 @@ class RunDirectory:
                 opened = JsonLines.open(self.path / CHECKPOINTS, is_hashed=True)
                 self.checkpoints = await parts.enter_async_context(opened)
                 self._streams.append(self.checkpoints)
+            if is_transcribed:
+                opened = JsonLines.open(self.path / TRANSCRIPTS, is_hashed=True)
+                self.transcripts = await parts.enter_async_context(opened)
+                self._streams.append(self.transcripts)
             await self.save()
             saver = asyncio.create_task(self._save_repeatedly())
             try:
@@ -240,8 +248,12 @@ class RunDirectory:
         except SuiteError as error:
             raise TraceError(str(error)) from error
 
-    def take_in(self, calls: bytes, episodes: bytes, metrics: RunMetrics) -> None:
+    def take_in(
+        self, calls: bytes, episodes: bytes, metrics: RunMetrics, transcripts: bytes = b""
+    ) -> None:
         """Add records that another process has encoded and counted. Raises `TraceError`."""
+        if self.transcripts is not None and transcripts:
+            self.transcripts.put_lines(transcripts)
         self.calls.put_lines(calls)
         self.episodes.put_lines(episodes)
         try:

@@ -31,6 +31,7 @@ from typing import Any, Protocol
 import anyio
 import orjson
 from aiolimiter import AsyncLimiter
+from anyio import to_thread
 
 from bench.agents import Agent, Episode, ModelError, Round, ToolCall
 from bench.agents.agent import checked
@@ -38,6 +39,7 @@ from bench.agents.function import FunctionAgent
 from bench.client import HttpClient, ToolClient
 from bench.judges import Judge
 from bench.judges.judging import JUDGE_S, Judging
+from bench.models.transcript import TRANSCRIPT, By, Transcript
 from bench.own import words_of
 from bench.record import DRIVER, Checkpoint, Ending, EpisodeRecord, ToolCallRecord, storable
 from bench.runs.episode import (
@@ -72,6 +74,9 @@ SESSION = "session"
 
 STARTS_AT_ONCE = 64
 """Episodes that start in one turn of the event loop."""
+
+TRANSCRIBED_AT_ONCE = 2**16
+"""A longer transcript is compressed in a thread: it would hold the event loop for over 1 ms."""
 
 CLOSING_S = 10.0
 """Seconds for which the end of an episode waits until its session is closed."""
@@ -114,10 +119,11 @@ class Stream(Protocol):
 
 
 class RunRecords(Protocol):
-    """Takes the records of episodes in the order in which they end, those of their calls, and
-    checkpoints of those in sessions, unless it is None. `begun` has the checkpoints of interrupted
-    episodes, and `finished` names those that need not be run. `unjudged` names those that need not
-    be played any more, but lack a judgement; `recorded` gives their records.
+    """Takes the records of episodes in the order in which they end, those of their calls,
+    checkpoints of those in sessions, and transcripts, unless these two are None. `begun` has the
+    checkpoints of interrupted episodes, and `finished` names those that need not be run. `unjudged`
+    names those that need not be played any more, but lack a judgement; `recorded` gives their
+    records.
     """
 
     finished: set[str]
@@ -134,6 +140,9 @@ class RunRecords(Protocol):
 
     @property
     def checkpoints(self) -> Stream | None: ...
+
+    @property
+    def transcripts(self) -> Stream | None: ...
 
     async def recorded(self, episode: str) -> EpisodeRecord: ...
 
@@ -248,12 +257,16 @@ class Driver:
             self.in_flight += 1
             if self.in_flight > self.most_in_flight:
                 self.most_in_flight = self.in_flight
+            if run.transcripts is not None:
+                TRANSCRIPT.set(Transcript())
             if run.unjudged and (name := name_of(task, repeat)) in run.unjudged:
                 record = await run.recorded(name)
             else:
                 record = await self._episode(task, repeat)
+                await self._transcribe(record, "agent")
             if self._judging is not None:
                 await self._judge(self._judging, record)
+                await self._transcribe(record, "judge")
             self.in_flight -= 1
             self.done += 1
             if record.error is not None or record.judgement is not None:
@@ -280,6 +293,20 @@ class Driver:
                 raise
             record.judgement = judging.failure(record, words_of(error))
         await self._take_back_cancellations()
+
+    async def _transcribe(self, record: EpisodeRecord, by: By) -> None:
+        """Put what was said to models and by them since the last time."""
+        stream, transcript = self._run.transcripts, TRANSCRIPT.get()
+        if stream is None or not transcript:
+            return
+        said = record.episode, record.started_at, by
+        if transcript.size < TRANSCRIBED_AT_ONCE:
+            line = transcript.line(*said)
+        else:
+            line = await to_thread.run_sync(transcript.line, *said)
+        stream.put(line)
+        if stream.full:
+            await stream.room()
 
     async def _episode(self, task: Task, repeat: int) -> EpisodeRecord:
         record = begun(self._suite, task, repeat, self._agent.name)
@@ -494,6 +521,7 @@ class Driver:
             checkpoints.put(checkpoint)
             if checkpoints.full:
                 await checkpoints.room()
+            await self._transcribe(record, "agent")
         course.note()
 
     def _context(self, task: Task, episode: str) -> dict[str, Any]:
@@ -514,7 +542,10 @@ class Driver:
         result = await self._client.call(call.tool, call.arguments, context)
         if self._is_remote and result.error is not None:
             made.source = result.source  # a gateway in this process tells none of errors
-        return answered(made, result, is_withheld=call.tool in self._withheld)
+        is_withheld = call.tool in self._withheld
+        if is_withheld and result.ok and (transcript := TRANSCRIPT.get()) is not None:
+            transcript.withhold(result.data)
+        return answered(made, result, is_withheld=is_withheld)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.agents import Episode, ModelCallRecord, ToolCall
 from bench.agents.agent import LONGEST_TEXT
-from bench.record import OUTPUT_CHARS, Ending, EpisodeRecord, ToolCallRecord, storable
+from bench.record import (
+    OUTPUT_CHARS,
+    REASONING_CHARS,
+    Ending,
+    EpisodeRecord,
+    ToolCallRecord,
+    storable,
+)
 from bench.suites.suite import Suite
 from bench.task import Task
 from gateway import ErrorCode, Result
@@ -39,7 +46,10 @@ MODEL_CALLS = 10_000
 """The most requests to models in an episode's record."""
 
 REQUEST_BYTES = 4_096
-"""The longest record of one request to a model, as JSON."""
+"""The longest record of one request to a model, as JSON, without what the model thought."""
+
+THOUGHTS_CHARS = 10**6
+"""How much of a model's thoughts the record of an episode holds."""
 
 FEW, SHORT = 32, 1_000
 """So many arguments, with values of so many characters, are encoded without a further look."""
@@ -184,11 +194,17 @@ def requests_of(noted: object) -> tuple[list[ModelCallRecord], str | None]:
     """
     found: list[ModelCallRecord] = []
     listed = noted if isinstance(noted, list) else [noted]
+    room = THOUGHTS_CHARS
     for call in listed[:MODEL_CALLS]:
         try:
-            text = orjson.dumps(call if isinstance(call, ModelCallRecord) else None)
+            if not isinstance(call, ModelCallRecord) or not isinstance(call.reasoning, str):
+                continue
+            text = orjson.dumps(replace(call, reasoning=""))
             if len(text) <= REQUEST_BYTES:
-                found.append(_MODEL_CALL.validate_json(text))
+                kept = _MODEL_CALL.validate_json(text)
+                kept.reasoning = storable(call.reasoning[: min(REASONING_CHARS, room)])
+                room -= len(kept.reasoning)
+                found.append(kept)
         except (TypeError, ValidationError):
             continue
     if len(found) == len(listed):

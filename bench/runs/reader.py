@@ -15,7 +15,7 @@ from bench.json_lines import JsonLinesError, Line, line_at, records
 from bench.record import LAST_SECOND, MOST, EpisodeRecord
 from bench.runs.about import INTERRUPTED, RunDirectoryError, RunInfo, check_own
 from bench.runs.digest import run_digest
-from bench.runs.resume import ABANDONED, CHECKPOINTS, UNJUDGED, changes
+from bench.runs.resume import ABANDONED, CHECKPOINTS, TRANSCRIPTS, UNJUDGED, changes
 from gateway import CallRecord
 from manifests.common.problem import first_problem
 from manifests.common.regular_file import open_regular
@@ -24,7 +24,7 @@ log = logging.getLogger("finport")
 
 OWN_FILES = (
     *("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json"),
-    *(ABANDONED, CHECKPOINTS, UNJUDGED),
+    *(ABANDONED, CHECKPOINTS, UNJUDGED, TRANSCRIPTS),
 )
 """The files of a run directory. No file made from the run may replace them."""
 

@@ -30,6 +30,7 @@ from manifests.common.regular_file import open_regular
 
 ABANDONED, UNJUDGED = "abandoned.jsonl", "unjudged.jsonl"
 CALLS, EPISODES, CHECKPOINTS = "calls.jsonl", "episodes.jsonl", "checkpoints.jsonl"
+TRANSCRIPTS = "transcripts.jsonl"
 
 COMPARABLE = (
     *("suite", "suite_digest", "agent", "gateway", "seed", "think_s", "error_rates", "trace"),
@@ -245,7 +246,7 @@ def outside_digests(path: Path, before: RunInfo) -> dict[str, int]:
     before a kill. Raises `OSError`.
     """
     found = {}
-    for name in (CALLS, EPISODES, CHECKPOINTS, UNJUDGED):
+    for name in (CALLS, EPISODES, CHECKPOINTS, UNJUDGED, TRANSCRIPTS):
         if not (path / name).exists():
             continue
         with open_regular(path / name) as file:

@@ -56,7 +56,8 @@ class RunPlan:
     None offers none. `retrieval` says how they are found: `dense` by vectors alone, `bm25` by words
     alone, `fused` by both, or by default as the gateway searches; `all` offers all tools that may
     be called. `environment` are arguments with which the environments of episodes are
-    opened, beside the suite's own.
+    opened, beside the suite's own. With `transcripts` all that goes to models and comes from them
+    is kept.
     """
 
     suite: Suite
@@ -70,6 +71,12 @@ class RunPlan:
     top_k: int | None = None
     retrieval: str = ""
     environment: Mapping[str, Any] = field(default_factory=dict)
+    transcripts: bool = True
+
+    @property
+    def is_transcribed(self) -> bool:
+        """Whether it has transcripts: they are wanted, and a model is asked."""
+        return self.transcripts and (self.agent.model is not None or self.judge.needs_model)
 
     def about(self, catalog: Catalog, settings: GatewaySettings) -> dict[str, Any]:
         """The first fields of `run.json`, which must be equal in a comparable run. Reads the files
@@ -159,6 +166,7 @@ async def run(
             suite=type(plan.suite),
             resuming=resuming,
             named=plan.names,
+            is_transcribed=plan.is_transcribed,
         )
         directory = await parts.enter_async_context(opened)
         calls, episodes = directory.metrics.traffic.latency_ms.count, len(directory.finished)

@@ -19,7 +19,7 @@ from bench.judges.judge import JudgeType
 from bench.metrics.interval import percent
 from bench.metrics.means import Means, Measured
 from bench.own import words_of
-from bench.record import EpisodeRecord, ToolCallRecord
+from bench.record import Ending, EpisodeRecord, ToolCallRecord
 from bench.suites.paper import Paper
 from bench.task import Task, TaskModel
 from manifests import Catalog
@@ -247,6 +247,8 @@ class Suite(ABC):
     """Whether `Measured.passed` judges the agent, so that repeats have pass@k and pass^k."""
     reward: ClassVar[str] = ""
     """The figure of an episode that a trainer takes as its reward; whether it passed if empty."""
+    rightness: ClassVar[str] = ""
+    """The figure from 0 to 1 that says how right its answer is; whether it passed if empty."""
     compares_arguments: ClassVar[bool] = False
     """Whether its metrics compare arguments; records then hold those of the labelled calls."""
     exports: ClassVar[Mapping[str, Callable[[EpisodeRecord], dict[str, Any]]]] = {}
@@ -388,6 +390,18 @@ class Suite(ABC):
     def scores_of(cls, judge: str) -> Sequence[float]:  # noqa: ARG003 - for overriding suites
         """The scores that a judge of this name may give."""
         return cls.scores
+
+    @classmethod
+    def is_wrong(cls, record: EpisodeRecord, measured: Measured) -> bool:
+        """Whether an episode ended with an answer that is not wholly right, as far as is known. A
+        failed call is another matter.
+        """
+        if record.ending != Ending.ANSWER or not cls.has_verdicts:
+            return False
+        if not cls.rightness:
+            return measured.is_of_agent and not measured.passed
+        value = measured.figures.get(cls.rightness)
+        return value is not None and value < 1
 
     @classmethod
     def kind_of(cls, record: EpisodeRecord) -> str:  # noqa: ARG003

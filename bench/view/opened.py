@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import IntFlag
-from statistics import fmean
 from sys import intern
 from typing import Any
 
@@ -15,14 +14,13 @@ from bench.report.report import parts
 from bench.runs.about import COMPLETE
 from bench.runs.digest import run_digest
 from bench.runs.reader import Run
+from bench.runs.resume import TRANSCRIPTS
+from bench.runs.transcripts import Transcripts
 from bench.suites.suite import Suite, measure
 from bench.view.listing import TEXT_CHARS, Listed, Listing
 
 MOST_LISTED = 200_000
 """The most episodes of a run that can be listed."""
-
-RIGHT = 0.5
-"""A share of a right answer from which on it counts as right."""
 
 
 class Mark(IntFlag):
@@ -64,6 +62,7 @@ class Opened:
     shown: dict[str, Any]
     entries: Sequence[Entry]
     played: int
+    transcripts: Transcripts
 
     @classmethod
     def read(cls, listing: Listing, listed: Listed) -> "Opened":
@@ -80,7 +79,8 @@ class Opened:
             facts.add(call)
         # No digest is known of a run that has not ended.
         digest = run_digest(run.path) if run.about.ended == COMPLETE else ""
-        return cls(run, suite, parts(run.about, facts, digest), entries, facts.metrics.episodes)
+        shown, played = parts(run.about, facts, digest), facts.metrics.episodes
+        return cls(run, suite, shown, entries, played, Transcripts(run.path))
 
     def entry(self, episode: str) -> Entry | None:
         """The entry of an episode."""
@@ -111,7 +111,7 @@ def marks_of(suite: type[Suite], record: EpisodeRecord, measured: Measured) -> M
     is_error = record.ending in _ERRORS or record.error is not None
     return (
         (Mark.PASSED if measured.passed else Mark(0))
-        | (Mark.WRONG if is_wrong(suite, record, measured) else Mark(0))
+        | (Mark.WRONG if suite.is_wrong(record, measured) else Mark(0))
         | (Mark.FAILED_CALL if failed else Mark(0))
         | (Mark.ERROR if is_error else Mark(0))
     )
@@ -120,25 +120,10 @@ def marks_of(suite: type[Suite], record: EpisodeRecord, measured: Measured) -> M
 _ERRORS = frozenset(ending.value for ending in Ending if ending.is_error)
 
 
-def is_wrong(suite: type[Suite], record: EpisodeRecord, measured: Measured) -> bool:
-    """Whether an episode gave an answer that is wrong: the mean of its judge's scores is below
-    `RIGHT`, or in a suite that needs no judge its verdict is against it. An answer that nobody
-    judged is not wrong.
-    """
-    if record.ending != Ending.ANSWER or not record.execution_result.strip():
-        return False
-    if record.judgement is not None and record.judgement.scores:
-        return fmean(record.judgement.scores) < RIGHT
-    if any(metric.is_judged for metric in suite.metrics) or not measured.is_judged:
-        return False
-    share = next((m for m in suite.metrics if m.name == suite.reward and m.is_share), None)
-    return share is not None and (measured.figures.get(share.name) or 0.0) < RIGHT
-
-
 def _has(entry: Entry, words: Sequence[str]) -> bool:
     text = f"{entry.episode}\n{entry.category}\n{entry.question}\n{entry.ending}".lower()
     return all(word in text for word in words)
 
 
-FILES = ("run.json", "episodes.jsonl", "calls.jsonl")
+FILES = ("run.json", "episodes.jsonl", "calls.jsonl", TRANSCRIPTS)
 """The files of which a change makes a page out of date."""

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench.record import DRIVER, EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord
-from bench.report.trajectories import readable
+from bench.report.trajectories import readable, transcript
 from bench.suites.suite import measure
 from bench.view.opened import MARKS, MOST_LISTED, Entry, Mark, Opened, marks_of
 from bench.view.runs_page import Page
@@ -14,6 +14,9 @@ from manifests.common.duration import duration
 
 MOST_CALLS = 1_000
 """The most calls, or requests to models, on the page of an episode."""
+
+TRANSCRIPT_CHARS = 500_000
+"""How much of its transcript is on that page."""
 
 LONG_CHARS = 20_000
 """The longest question, answer or error on the page of an episode."""
@@ -117,6 +120,7 @@ def episode_content(
         "calls_left": max(len(record.tool_calls) - MOST_CALLS, 0),
         "responses": [readable(text, LONG_CHARS) for text in record.response[:MOST_CALLS]],
         "requests": [_request(one) for one in asked[:MOST_CALLS]],
+        "transcript": transcript(opened.transcripts.of(record), TRANSCRIPT_CHARS),
     }
 
 
@@ -170,6 +174,9 @@ def _judgement(judgement: Judgement) -> Iterator[tuple[str, str]]:
             if mark is not None
         ]
         yield verdict.tool, ", ".join(said) or "no verdict"
+    for asked in judgement.model_calls:
+        if asked.reply:
+            yield "The judge said", readable(asked.reply)
     if error := getattr(judgement, "error", ""):
         yield "The judge failed", readable(error)
 

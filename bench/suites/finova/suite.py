@@ -67,7 +67,7 @@ class Finova(Suite):
     )
     measures = tuple(Measure(reading, test=True, net=True) for reading in READINGS)
     scores = (0, 1)
-    reward = "accuracy"
+    reward = rightness = "accuracy"
     judges = (
         JudgeType("rules", "the rules of the suite, which need no model", lambda _: FinovaJudge()),
     )

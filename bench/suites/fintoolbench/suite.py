@@ -115,7 +115,7 @@ class LabelledTasks(Suite):
         Measure("DMR", test=True),
     )
     scores = (0, 0.5, 1)
-    reward = "SoftScore"
+    reward = rightness = "SoftScore"
     untyped_note = "TESR and CER are by words in the output: typed outcomes are missing"
     judges = (
         JudgeType("rules", "rules, which need no model", lambda parts: RulesJudge(parts.catalog)),

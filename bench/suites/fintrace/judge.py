@@ -45,7 +45,8 @@ good), "steps" (the agent's calls with their arguments and what it read of their
 Give each of these a whole number from 1 to 5:
 {rubrics}
 
-Reply with one JSON object and nothing else: {{{fields}}}"""
+Reply with one JSON object and nothing else, whose reason is one or two sentences:
+{{{fields}, "reason": TEXT}}"""
 
 
 AXES: Final = (

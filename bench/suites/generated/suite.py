@@ -137,7 +137,7 @@ class Generated(Suite):
         "category": "Template",
     }
     tabled = "difficulty"
-    reward = "Accuracy"
+    reward = rightness = "Accuracy"
     limits: ClassVar[Mapping[str, float]] = {"rounds": 30}
     exports: ClassVar = {"fintoolbench": to_public}
 
