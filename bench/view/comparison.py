@@ -5,10 +5,13 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 from urllib.parse import urlencode
 
+import orjson
+
 from bench.analysis.compare import PASSES, Run, compare
 from bench.analysis.table import Line, lines_of, ranked
 from bench.runs.about import RunDirectoryError, simulated
 from bench.view.listing import Listed, Listing
+from bench.view.work import Tell
 
 NONE = ("", "")
 """A figure that a run lacks, and its interval."""
@@ -17,7 +20,7 @@ FLIPS = 200
 """The most tasks of one direction that are listed."""
 
 
-def paired(listing: Listing, listed: Sequence[Listed]) -> dict[str, Any]:
+def paired(listing: Listing, listed: Sequence[Listed], _: Tell) -> dict[str, Any]:
     """What the page shows of two runs. Raises as `Run` and `compare`."""
     a, b = (Run(one.path, listing.given(one.suite)) for one in listed)
     result = compare(a, b)
@@ -46,7 +49,7 @@ def paired(listing: Listing, listed: Sequence[Listed]) -> dict[str, Any]:
     }
 
 
-def tabled(listing: Listing, listed: Sequence[Listed]) -> dict[str, Any]:
+def tabled(listing: Listing, listed: Sequence[Listed], _: Tell) -> dict[str, Any]:
     """What the page shows of several runs. Raises as `Run` and `compare`."""
     try:
         lines = lines_of([Run(one.path, listing.given(one.suite)) for one in listed])
@@ -172,4 +175,5 @@ def _number(value: float, is_share: bool, sign: str = "") -> str:
 
 
 def _text(value: object) -> str:
-    return "none" if value is None else str(value)[:500]
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return "none" if value is None else text[:500]

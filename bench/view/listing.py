@@ -8,7 +8,7 @@ they have changed.
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from bench.record import Figure, Whole
 from bench.runs.about import COMPLETE, RunDirectoryError, RunInfo, check_own
 from bench.suites import suite_of_run
 from bench.suites.suite import Metric, Suite, SuiteError, read_as
+from bench.view.work import Tell
 from manifests.common.problem import first_problem
 from manifests.common.regular_file import read_text
 from manifests.common.terminal import plain
@@ -34,6 +35,9 @@ MOST_BYTES = 2**24
 
 TEXT_CHARS = 120
 """The longest text of a run in the list."""
+
+TOLD = 1_000
+"""After so many runs, or episodes, it is told how many were read."""
 
 RUNNING_S = 10.0
 """A run that has not ended saves its figures every second; without that for so long it stands."""
@@ -123,10 +127,11 @@ class Listing:
 
     def __init__(self, root: Path, suite: str | None = None) -> None:
         self.root = root
+        self.title = root.resolve().name or str(root)
         self._suite = suite
         self._read: dict[str, tuple[Stamp, Listed]] = {}
 
-    def runs(self) -> Runs:
+    def runs(self, tell: Tell) -> Runs:
         """Find all runs, and read what has changed. Raises `OSError` if `root` can't be read."""
         found, is_whole, before = dict[str, Listed](), True, self._read
         self._read = {}
@@ -140,7 +145,12 @@ class Listing:
                 saved_ns = stamp[0][1] if stamp[0] is not None else 0
                 known = stamp, self._listed(Path(folder), saved_ns / 1e9)
             self._read[folder] = known
-            found.setdefault(known[1].name, known[1])
+            listed = known[1]
+            while listed.name in found:  # names differ in what a page does not show
+                listed = replace(listed, name=f"{listed.name}'")
+            found[listed.name] = listed
+            if not len(found) % TOLD:
+                tell(f"{len(found):,} runs are read.")
         return Runs(dict(sorted(found.items())), is_whole)
 
     def suite_of(self, recorded: str) -> type[Suite]:
@@ -177,7 +187,7 @@ class Listing:
 
     def _listed(self, path: Path, saved_s: float) -> Listed:
         within = path.relative_to(self.root)
-        name = plain(str(within) if within.parts else path.resolve().name)
+        name = plain(str(within) if within.parts else self.title)
         try:
             about = RunInfo.read(path)
         except RunDirectoryError as error:

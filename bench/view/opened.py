@@ -16,8 +16,9 @@ from bench.runs.digest import run_digest
 from bench.runs.reader import Run
 from bench.runs.resume import TRANSCRIPTS
 from bench.runs.transcripts import Transcripts
-from bench.suites.suite import Suite, measure
-from bench.view.listing import TEXT_CHARS, Listed, Listing
+from bench.suites.suite import Suite
+from bench.view.listing import TEXT_CHARS, TOLD, Listed, Listing
+from bench.view.work import Tell
 
 MOST_LISTED = 200_000
 """The most episodes of a run that can be listed."""
@@ -44,10 +45,9 @@ class Entry:
     marks: Mark
 
     @classmethod
-    def of(cls, suite: type[Suite], record: EpisodeRecord, offset: int) -> "Entry":
+    def of(cls, record: EpisodeRecord, marks: Mark, offset: int) -> "Entry":
         texts = (record.category, " ".join(record.question[:1_000].split()), record.ending)
         category, question, ending = (text[:TEXT_CHARS] for text in texts)
-        marks = marks_of(suite, record, measure(suite, record))
         return cls(offset, record.episode, intern(category), question, intern(ending), marks)
 
 
@@ -65,16 +65,20 @@ class Opened:
     transcripts: Transcripts
 
     @classmethod
-    def read(cls, listing: Listing, listed: Listed) -> "Opened":
+    def read(cls, listing: Listing, listed: Listed, tell: Tell) -> "Opened":
         """Raises `RunDirectoryError` and `SuiteError`."""
         run = Run.open(listed.path)
         suite = listing.suite_of(run.about.suite)
         facts, entries = Facts(suite, trajectories=0), list[Entry]()
         with closing(run.episodes()) as episodes:
             for record, line in episodes:
-                facts.add(record)
-                if len(entries) < MOST_LISTED:
-                    entries.append(Entry.of(suite, record, line.offset))
+                measured = facts.add(record)
+                if measured is not None and len(entries) < MOST_LISTED:
+                    marks = marks_of(suite, record, measured)
+                    entries.append(Entry.of(record, marks, line.offset))
+                if not facts.metrics.episodes % TOLD:
+                    tell(f"{facts.metrics.episodes:,} of {run.about.episodes:,} episodes are read.")
+        tell("All episodes are read. The calls follow.")
         for call, _ in run.calls():
             facts.add(call)
         # No digest is known of a run that has not ended.

@@ -5,6 +5,7 @@ the Host must be one of this machine's, and nothing allows other origins.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,12 +16,13 @@ from anyio import to_thread
 from multidict import MultiMapping
 
 from bench.analysis.compare import NothingInCommonError
+from bench.own import words_of
 from bench.report.report import rendered, style, text_of
 from bench.runs.about import RunDirectoryError
 from bench.suites.suite import SuiteError
 from bench.view import run_page, runs_page
 from bench.view.comparison import paired, tabled
-from bench.view.listing import Listed, Listing, Runs, stamp_of
+from bench.view.listing import Listed, Listing, Runs, Stamp, stamp_of
 from bench.view.opened import FILES, Opened
 from bench.view.work import AT_ONCE, Kept, UnderWayError
 from gateway.access.guard import name_and_port
@@ -46,6 +48,9 @@ HEADERS = {
 
 NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """What a browser on this machine may call it."""
+
+
+log = logging.getLogger("finport")
 
 
 class NoPageError(Exception):
@@ -83,8 +88,9 @@ class Site:
         """Serve at `host`, at a free port if `port` is 0; the URL. Raises `OSError` where that
         can't be had.
         """
+        site = await to_thread.run_sync(cls, listing, host)
         app = web.Application()
-        app.router.add_get("/{path:.*}", cls(listing, host).answer)
+        app.router.add_get("/{path:.*}", site.answer)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         try:
@@ -108,9 +114,9 @@ class Site:
                 raise NoPageError("There is no page of this address.")
             made = await page(request.query)
             return await self._rendered(*made)
-        except UnderWayError:
-            status, refresh_s = 202, REFRESH_S
-            title, text = "Reading", "The files are being read. This page comes by itself."
+        except UnderWayError as error:
+            status, refresh_s, title = 202, REFRESH_S, "Reading"
+            text = f"The files are being read; then the page comes by itself. {error}"
         except NoPageError as error:
             status, title, text = 404, "No such page", str(error)
         except (RunDirectoryError, SuiteError, NothingInCommonError) as error:
@@ -118,6 +124,9 @@ class Site:
         except OSError as error:
             text = f"{error.filename or self._listing.root}: {error.strerror}"
             status, title = 422, "It can't be read"
+        except Exception as error:  # what hostile files may lead to is not known
+            log.exception("%s", request.rel_url)
+            status, title, text = 500, "It can't be shown", words_of(error)
         shown = {"title": title, "text": text, "refresh_s": refresh_s}
         return await self._rendered("message.html.j2", lambda: shown, status)
 
@@ -139,20 +148,23 @@ class Site:
 
     async def _named(self, name: str) -> Listed:
         """A run of the list. Raises `NoPageError`."""
-        found = (await self._found()).by_name.get(name)
+        runs = self._runs.last("")
+        if runs is None or name not in runs.by_name:
+            runs = await self._found()
+        found = runs.by_name.get(name)
         if found is None:
             raise NoPageError(f"No run is named {name[:200]!r}.")
         return found
 
     async def _read(self, listed: Listed) -> Opened:
-        state = stamp_of(listed.path, *FILES)
+        state = await _stamps(listed)
         return await self._opened.get(
             listed.name, state, partial(Opened.read, self._listing, listed)
         )
 
     async def _list(self, query: Query) -> Made:
         runs, asked = await self._found(), runs_page.Query.of(query)
-        title = f"Runs in {self._listing.root.resolve().name or '/'}"
+        title = f"Runs in {self._listing.title}"
         return "runs.html.j2", lambda: {"title": title, **runs_page.content(runs, asked)}
 
     async def _run(self, query: Query) -> Made:
@@ -181,8 +193,13 @@ class Site:
         if not 2 <= len(names) <= MOST_COMPARED:
             raise NoPageError(f"Check two runs or more to compare them, at most {MOST_COMPARED}.")
         listed = [await self._named(name) for name in names]
-        state = tuple(stamp_of(one.path, *FILES) for one in listed)
+        state = await _stamps(*listed)
         template, how = ("pair.html.j2", paired) if len(names) == 2 else ("table.html.j2", tabled)
         work = partial(how, self._listing, listed)
         shown = await self._compared.get("\n".join(names), state, work)
         return template, lambda: shown
+
+
+async def _stamps(*listed: Listed) -> tuple[Stamp, ...]:
+    """What tells whether the files of runs have changed."""
+    return await to_thread.run_sync(lambda: tuple(stamp_of(one.path, *FILES) for one in listed))

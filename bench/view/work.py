@@ -17,17 +17,27 @@ AT_ONCE = 2
 T = TypeVar("T")
 
 
+Tell = Callable[[str], None]
+"""Told by work how far it is, in a sentence."""
+
+
 class UnderWayError(Exception):
-    """The work has not ended yet; it goes on."""
+    """The work has not ended yet; it goes on. The text says how far it is."""
 
 
 @dataclass(slots=True)
 class _Work(Generic[T]):
-    """What is known of one piece of work: its last result, and of which state that is."""
+    """What is known of one piece of work: its last result, and of which state that is. `told` says
+    how far it is.
+    """
 
     result: T | None = None
     state: object = None
     task: "asyncio.Task[T] | None" = None
+    told: str = ""
+
+    def tell(self, text: str) -> None:
+        self.told = text
 
 
 class Kept(Generic[T]):
@@ -38,14 +48,19 @@ class Kept(Generic[T]):
         self._threads = threads
         self._works: OrderedDict[str, _Work[T]] = OrderedDict()
 
-    async def get(self, name: str, state: object, work: Callable[[], T]) -> T:
+    def last(self, name: str) -> T | None:
+        """The last result of that name, whatever has changed since."""
+        known = self._works.get(name)
+        return None if known is None else known.result
+
+    async def get(self, name: str, state: object, work: Callable[[Tell], T]) -> T:
         """The result of `work` for this `state` of what it reads. If that takes long, the result
         for an earlier state, or `UnderWayError`. Raises as `work` does.
         """
         known = self._works.get(name)
         if known is None:
             if not self._has_room():
-                raise UnderWayError
+                raise UnderWayError("Other files are read first.")
             known = self._works[name] = _Work()
         self._works.move_to_end(name)
         if known.task is None:
@@ -57,13 +72,13 @@ class Kept(Generic[T]):
         if task.done():
             return task.result()
         if known.result is None:
-            raise UnderWayError
+            raise UnderWayError(known.told)
         return known.result
 
-    async def _done(self, known: _Work[T], state: object, work: Callable[[], T]) -> T:
+    async def _done(self, known: _Work[T], state: object, work: Callable[[Tell], T]) -> T:
         try:
             async with self._threads:
-                known.result = await in_daemon(work)
+                known.result = await in_daemon(work, known.tell)
             known.state = state
             return known.result
         except Exception:

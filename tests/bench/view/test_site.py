@@ -307,6 +307,30 @@ async def test_no_text_of_a_run_becomes_markup(reader: Reader) -> None:
     assert "\\u202e" in pages[1]
 
 
+async def test_folders_may_have_any_name_and_runs_any_file(tmp_path: Path) -> None:
+    odd = ["a\u202eb", "a\\u202eb", "a&b=c <i>", "線", os.fsdecode(b"\xff")]
+    for name in odd:
+        run_of(tmp_path / name, records()[:3])
+    os.mkfifo(run_of(tmp_path / "pipe", []) / "pipe")
+    piped = run_of(tmp_path / "piped", [])
+    (piped / "episodes.jsonl").unlink()
+    os.mkfifo(piped / "episodes.jsonl")
+    spoilt = run_of(tmp_path / "spoilt", records()[:3])
+    with (spoilt / "episodes.jsonl").open("ab") as file:
+        file.write(b'{"episode": 1}\n')
+    async with reading(tmp_path) as reader:
+        links = re.findall(r'href="/(run\?name=[^"]+)"', await reader.page())
+        assert len(links) == len(odd) + 3
+        said = [
+            await reader.page(link.replace("&amp;", "&"), *status)
+            for link in links
+            for status in [(422,) if "piped" in link or "spoilt" in link else ()]
+        ]
+    assert sum("3 of 3 episodes" in page for page in said) == len(odd)
+    assert any("episodes.jsonl: it is not a regular file" in page for page in said)
+    assert any("episodes.jsonl:4: not a record" in page for page in said)
+
+
 def test_a_host_that_others_reach_is_refused(tmp_path: Path) -> None:
     done = finbench("view", str(tmp_path), "--host", "0.0.0.0")
     assert done.returncode == 2
