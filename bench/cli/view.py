@@ -63,6 +63,7 @@ async def _serve(listing: "Listing", host: str, port: int, opens: bool) -> int:
     import webbrowser
 
     from bench.view.site import Site
+    from manifests.common.collector import calm_collector
     from manifests.common.threads import in_daemon
 
     stop = asyncio.Event()
@@ -72,6 +73,7 @@ async def _serve(listing: "Listing", host: str, port: int, opens: bool) -> int:
         async with Site.open(listing, host, port) as url:
             echo(f"finbench view: {url}  (Ctrl-C ends it)")
             sys.stdout.flush()
+            calm_collector()
             opening = asyncio.create_task(in_daemon(webbrowser.open, url)) if opens else None
             await stop.wait()
             if opening is not None:

@@ -88,10 +88,10 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The runs that were found, by name. `is_whole`: none was left out because of a bound."""
+    """The runs that were found, by name. `notes` say what was left out, a sentence each."""
 
     by_name: dict[str, Listed]
-    is_whole: bool
+    notes: tuple[str, ...] = ()
 
 
 class _Tokens(BaseModel):
@@ -133,11 +133,11 @@ class Listing:
 
     def runs(self, tell: Tell) -> Runs:
         """Find all runs, and read what has changed. Raises `OSError` if `root` can't be read."""
-        found, is_whole, before = dict[str, Listed](), True, self._read
+        found, notes, before = dict[str, Listed](), list[str](), self._read
         self._read = {}
-        for folder in self._folders():
-            if folder is None or len(found) == MOST_RUNS:
-                is_whole = False
+        for folder in self._folders(notes):
+            if len(found) == MOST_RUNS:
+                notes.append(f"There are more than {MOST_RUNS:,}: name a folder below this one.")
                 break
             stamp = stamp_of(Path(folder), "run.json", "metrics.json")
             known = before.get(folder)
@@ -151,7 +151,7 @@ class Listing:
             found[listed.name] = listed
             if not len(found) % TOLD:
                 tell(f"{len(found):,} runs are read.")
-        return Runs(dict(sorted(found.items())), is_whole)
+        return Runs(dict(sorted(found.items())), tuple(notes))
 
     def suite_of(self, recorded: str) -> type[Suite]:
         """The suite of a run. Raises `SuiteError` for one of the user's own that was not named."""
@@ -161,21 +161,25 @@ class Listing:
         """The name of the user's own suite, if it is that of a run."""
         return self._suite if is_own(recorded) and recorded == self._suite else None
 
-    def _folders(self) -> Iterator[str | None]:
-        """The folders of runs; None where some are left out."""
-        pending, looked = [(str(self.root), 0)], 0
-        while pending:
+    def _folders(self, notes: list[str]) -> Iterator[str]:
+        """The folders of runs. At the end `notes` say which others were not looked into."""
+        pending, looked, unread, is_cut = [(str(self.root), 0)], 0, 0, False
+        while pending and looked < MOST_FOLDERS:
             folder, depth = pending.pop()
+            looked += 1
             try:
                 with os.scandir(folder) as entries:
                     inside = [*islice(entries, MOST_FOLDERS)]
+            except FileNotFoundError:
+                if depth == 0:
+                    raise
+                continue
             except OSError:
-                if depth:
-                    continue  # it is gone, or not for us
-                raise
-            looked += 1
-            if looked == MOST_FOLDERS or len(inside) == MOST_FOLDERS:
-                yield None
+                if depth == 0:
+                    raise
+                unread += 1
+                continue
+            is_cut |= len(inside) == MOST_FOLDERS
             if any(entry.name == "run.json" for entry in inside):
                 yield folder
             elif depth < DEPTH:
@@ -184,6 +188,10 @@ class Listing:
                     for entry in inside
                     if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
                 ]
+        if pending or is_cut:
+            notes.append(f"Only {MOST_FOLDERS:,} folders were looked into.")
+        if unread:
+            notes.append(f"Folders that can't be read: {unread:,}.")
 
     def _listed(self, path: Path, saved_s: float) -> Listed:
         within = path.relative_to(self.root)

@@ -82,7 +82,8 @@ class Opened:
         for call, _ in run.calls():
             facts.add(call)
         # No digest is known of a run that has not ended.
-        digest = run_digest(run.path) if run.about.ended == COMPLETE else ""
+        is_known = run.about.ended == COMPLETE and run.about.digest
+        digest = run_digest(run.path) if is_known else ""
         shown, played = parts(run.about, facts, digest), facts.metrics.episodes
         return cls(run, suite, shown, entries, played, Transcripts(run.path))
 

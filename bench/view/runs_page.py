@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench.report.content import compact
-from bench.view.listing import MOST_RUNS, Listed, Runs, Shown
+from bench.view.listing import Listed, Runs, Shown
 
 A_PAGE = 100
 """Runs, or episodes of a run, on one page."""
@@ -113,14 +113,11 @@ def content(runs: Runs, query: Query) -> dict[str, Any]:
 
 def _found(runs: Runs, chosen: int) -> str:
     there = len(runs.by_name)
-    if not there:
-        return "No run is here: `finbench run … --out` makes one, a folder with a run.json."
-    said = f"{chosen:,} of {there:,} runs" if chosen < there else f"{there:,} runs"
-    said += "." if there > 1 else ": check two or more to compare them."
-    said = said.replace("1 runs", "1 run") if there == 1 else said
-    if runs.is_whole:
-        return said
-    return f"{said} There are more: at most {MOST_RUNS:,} are listed. Name a folder below this one."
+    said = "No run is here: `finbench run` makes one in the folder that --out names."
+    if there:
+        counted = "1 run" if there == 1 else f"{there:,} runs"
+        said = f"{counted}." if chosen == there else f"{chosen:,} of {counted}."
+    return " ".join([said, *runs.notes])
 
 
 def _choices(values: Iterable[str], chosen: str) -> list[tuple[str, str]]:

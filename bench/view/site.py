@@ -165,6 +165,7 @@ class Site:
     async def _list(self, query: Query) -> Made:
         runs, asked = await self._found(), runs_page.Query.of(query)
         title = f"Runs in {self._listing.title}"
+        title += f" with {asked.model}" if asked.model else ""
         return "runs.html.j2", lambda: {"title": title, **runs_page.content(runs, asked)}
 
     async def _run(self, query: Query) -> Made:

@@ -21,6 +21,7 @@ from playwright.async_api import Page, async_playwright, expect
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord
 from bench.runs.metrics import RunMetrics
 from bench.suites.fintoolbench.suite import LabelledTasks
+from bench.view import listing
 from bench.view.listing import Listing
 from bench.view.site import Site
 from tests.support.commands import finbench, finbench_begun, finbench_process
@@ -181,6 +182,19 @@ async def test_a_list_follows_its_folder(tmp_path: Path) -> None:
         with (run / "episodes.jsonl").open("ab") as file:
             file.write(orjson.dumps(episode(5, call()), option=orjson.OPT_APPEND_NEWLINE))
         assert "3 of 3 episodes" in await reader.page("run", name="a")
+
+
+async def test_what_is_left_out_of_a_list_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MOST_RUNS", 2)
+    async with reading(folder) as reader:
+        page = await reader.page()
+        assert len(names(page)) == 2
+        assert "There are more than 2: name a folder below this one." in page
+    monkeypatch.setattr(listing, "MOST_FOLDERS", 3)
+    async with reading(folder) as reader:
+        assert "Only 3 folders were looked into." in await reader.page()
 
 
 async def test_many_runs_are_listed_by_pages(tmp_path: Path) -> None:
