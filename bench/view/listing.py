@@ -212,10 +212,10 @@ class Listing:
         return Listed(
             name,
             path,
-            suite=about.suite[:TEXT_CHARS],
-            agent=about.agent[:TEXT_CHARS],
-            model=(about.model or "")[:TEXT_CHARS],
-            judge=about.judge[:TEXT_CHARS],
+            suite=cut(about.suite),
+            agent=cut(about.agent),
+            model=cut(about.model or ""),
+            judge=cut(about.judge),
             seed=about.seed if "seed" in about.content else None,
             began_s=about.started_at,
             is_complete=about.ended == COMPLETE,
@@ -226,6 +226,12 @@ class Listing:
             tokens=tokens.input + tokens.output or None,
             problem=problem,
         )
+
+
+def cut(text: str) -> str:
+    """A text on one line of the list."""
+    line = " ".join(text[: 4 * TEXT_CHARS].split())
+    return line if len(line) <= TEXT_CHARS else f"{line[: TEXT_CHARS - 1]}…"
 
 
 def stamp_of(folder: Path, *names: str) -> Stamp:

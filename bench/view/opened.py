@@ -17,7 +17,7 @@ from bench.runs.reader import Run
 from bench.runs.resume import TRANSCRIPTS
 from bench.runs.transcripts import Transcripts
 from bench.suites.suite import Suite
-from bench.view.listing import TEXT_CHARS, TOLD, Listed, Listing
+from bench.view.listing import TOLD, Listed, Listing, cut
 from bench.view.work import Tell
 
 MOST_LISTED = 200_000
@@ -46,8 +46,8 @@ class Entry:
 
     @classmethod
     def of(cls, record: EpisodeRecord, marks: Mark, offset: int) -> "Entry":
-        texts = (record.category, " ".join(record.question[:1_000].split()), record.ending)
-        category, question, ending = (text[:TEXT_CHARS] for text in texts)
+        texts = (record.category, record.question, record.ending)
+        category, question, ending = (cut(text) for text in texts)
         return cls(offset, record.episode, intern(category), question, intern(ending), marks)
 
 

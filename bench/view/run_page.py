@@ -70,7 +70,10 @@ def _row(run: str, entry: Entry, show: str, q: str) -> dict[str, Any]:
 
 def _marks(marks: Mark, ending: str) -> Iterator[tuple[str, str]]:
     """What is said of an episode, and how each is shown."""
-    yield ("passed", "good") if Mark.PASSED in marks else ("not passed", "bad")
+    if Mark.PASSED not in marks:
+        yield "not passed", "bad"
+    elif Mark.WRONG not in marks:
+        yield "passed", "good"
     if Mark.WRONG in marks:
         yield "answered wrongly", "bad"
     if Mark.FAILED_CALL in marks:

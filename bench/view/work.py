@@ -27,13 +27,14 @@ class UnderWayError(Exception):
 
 @dataclass(slots=True)
 class _Work(Generic[T]):
-    """What is known of one piece of work: its last result, and of which state that is. `told` says
-    how far it is.
+    """What is known of one piece of work: its last result, and of which state that is, or the error
+    that nobody was told yet. `told` says how far it is.
     """
 
     result: T | None = None
     state: object = None
-    task: "asyncio.Task[T] | None" = None
+    error: Exception | None = None
+    task: "asyncio.Task[Exception | None] | None" = None
     told: str = ""
 
     def tell(self, text: str) -> None:
@@ -63,29 +64,34 @@ class Kept(Generic[T]):
                 raise UnderWayError("Other files are read first.")
             known = self._works[name] = _Work()
         self._works.move_to_end(name)
-        if known.task is None:
+        if known.task is None and known.error is None:
             if known.result is not None and known.state == state:
                 return known.result
             known.task = asyncio.create_task(self._done(known, state, work))
-        task = known.task
-        await asyncio.wait({task}, timeout=PATIENCE_S)
-        if task.done():
-            return task.result()
+        error, task = known.error, known.task
+        if task is not None:
+            await asyncio.wait({task}, timeout=PATIENCE_S)
+            error = task.result() if task.done() else None
+        if error is not None:
+            known.error = None
+            raise error
         if known.result is None:
             raise UnderWayError(known.told)
         return known.result
 
-    async def _done(self, known: _Work[T], state: object, work: Callable[[Tell], T]) -> T:
+    async def _done(
+        self, known: _Work[T], state: object, work: Callable[[Tell], T]
+    ) -> Exception | None:
+        """Do the work; its error, if it failed."""
         try:
             async with self._threads:
                 known.result = await in_daemon(work, known.tell)
             known.state = state
-            return known.result
-        except Exception:
-            known.result = None
-            raise
+        except Exception as error:  # noqa: BLE001 - who asked is told
+            known.result, known.error = None, error
         finally:
             known.task = None
+        return known.error
 
     def _has_room(self) -> bool:
         """Make room for another piece of work; not by giving up one that is under way."""

@@ -52,6 +52,23 @@ async def test_a_failure_is_not_kept() -> None:
             assert expected is None
 
 
+async def test_who_asks_again_is_told_of_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, released = Kept[str](1, asyncio.Semaphore(1)), threading.Event()
+
+    def failing(_: Tell) -> str:
+        assert released.wait(PATIENCE_S)
+        raise ValueError("spoilt")
+
+    monkeypatch.setattr(work, "PATIENCE_S", 0.05)
+    with pytest.raises(UnderWayError):
+        await kept.get("a", 1, failing)
+    released.set()
+    monkeypatch.setattr(work, "PATIENCE_S", PATIENCE_S)
+    with pytest.raises(ValueError, match="spoilt"):
+        await kept.get("a", 1, lambda _: "made")
+    assert await kept.get("a", 1, lambda _: "made") == "made"
+
+
 async def test_only_so_many_results_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept[str](2, asyncio.Semaphore(4))
     for name in "abc":
