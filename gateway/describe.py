@@ -3,18 +3,29 @@
 from typing import Any
 
 from cache import rule_of
+from gateway.settings import GatewaySettings
+from gateway.upstreams.hosts import host_of
 from manifests import Manifest
 
 
-def describe(manifest: Manifest) -> dict[str, Any]:
-    """The whole manifest, with a sample call."""
+def describe(manifest: Manifest, settings: GatewaySettings) -> dict[str, Any]:
+    """The whole manifest, with a sample call and what a request costs, if the settings say it."""
     return {
         **manifest.model_dump(mode="json", exclude_none=True),
         "source": manifest.source,
         "revision": manifest.revision,
         "sample": manifest.sample(),
         "freshness": rule_of(manifest.timeliness, manifest.freshness).to_dict(),
+        "price": price_of(manifest, settings),
     }
+
+
+def price_of(manifest: Manifest, settings: GatewaySettings) -> dict[str, Any] | None:
+    """What a request to the tool's host costs; None if that is not known."""
+    host = settings.hosts.get(host_of(manifest))
+    if host is None or host.price_per_request is None or manifest.is_local:
+        return None
+    return {"per_request": host.price_per_request, "currency": settings.currency}
 
 
 def summarise(manifest: Manifest) -> dict[str, Any]:

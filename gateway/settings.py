@@ -51,6 +51,7 @@ PREFIX = "FINPORT_"
 MiB = 2**20
 DAY_S = 86_400.0
 MOST = 2**53
+MOST_PER_DAY = 10**12
 
 WORLD = 2
 """The version of the simulated market, so that its module need not be imported; a test compares."""
@@ -159,6 +160,9 @@ class HostSettings(PlanLimits):
     """Settings for one upstream host, for RapidAPI per key, which override manifests."""
 
     concurrency: _Count | None = Field(default=None, description="Calls under way there at once.")
+    price_per_request: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="What a request costs, in `currency`."
+    )
 
 
 class GatewaySettings(BaseSettings):
@@ -196,6 +200,10 @@ class GatewaySettings(BaseSettings):
         default_factory=lambda: user_config_path("finport") / "clients.json",
         description="Hashes of the keys that `finport keys` makes.",
     )
+    calls_per_day: Annotated[int, Field(ge=1, le=MOST_PER_DAY)] | None = Field(
+        default=None,
+        description="Calls that each client may make in a day (UTC), unless its key says.",
+    )
     allow_transactional: bool | None = Field(
         default=None,
         description="Whether callers without a key may use tools that may have side effects. "
@@ -214,6 +222,12 @@ class GatewaySettings(BaseSettings):
     )
     log_format: Literal["text", "json"] = Field(default="text", description="Format of the log.")
     access_log: bool = Field(default=False, description="Log a line about each request.")
+    usage: bool = Field(
+        default=False, description="Count calls by day, client and tool, for `finport usage`."
+    )
+    currency: str = Field(
+        default="", max_length=16, description="What `price_per_request` of hosts is in, as EUR."
+    )
     otel: bool = Field(default=False, description="Export spans as the OTEL_* variables say.")
 
     embeddings_url: _BaseUrl | None = Field(default=None, description="Endpoint that embeds texts.")
@@ -250,7 +264,7 @@ class GatewaySettings(BaseSettings):
     )
     hosts: dict[str, HostSettings] = Field(
         default_factory=dict,
-        description="Limits by upstream host; for AkShare by registrable domain.",
+        description="Limits and prices by upstream host; for AkShare by registrable domain.",
     )
     max_pending_calls: _Count = Field(
         default=10_000,
@@ -436,6 +450,16 @@ class GatewaySettings(BaseSettings):
         simulated = self.upstream == "simulated"
         folder = self.cache_dir / self.cache_name if simulated else self.cache_dir
         return folder.absolute() / "quota.sqlite"
+
+    @property
+    def client_quotas_path(self) -> Path:
+        """The file in which calls are counted against the clients' quotas per day."""
+        return self.ledger_path.with_name("client-quotas.sqlite")
+
+    @property
+    def usage_path(self) -> Path:
+        """The file in which calls are counted by day, client and tool."""
+        return self.ledger_path.with_name("usage.sqlite")
 
     @property
     def shapes_path(self) -> Path:

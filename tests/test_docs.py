@@ -122,7 +122,7 @@ def test_settings_shown_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyP
         settings = GatewaySettings.read(cache_dir=tmp_path / str(number), upstream="simulated")
         assert plans_of(settings, Catalog.load()).keys() == settings.hosts.keys()
         assert settings.hosts or settings.simulated_faults or settings.own_providers()
-    assert len(shown) == 3
+    assert len(shown) == 4
 
 
 def test_finport_and_finbench_commands_succeed(

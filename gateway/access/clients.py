@@ -17,8 +17,10 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio import to_thread
 
+from cache import Clock
 from gateway.access import keys
 from gateway.access.keys import KeyEntry
+from gateway.access.quotas import ClientQuotas
 from gateway.access.rejection import RequestRejected
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, SettingsError
@@ -58,10 +60,12 @@ class Client:
     """One client, for one event loop: what it may use, and how much of it is under way.
 
     `per_second` and `at_once` are its limits in all; each of `workers` processes grants its share.
+    `per_day` is its quota, which all processes share (`ClientQuotas`).
     `max_tokens` is the budget of its answers that set none, and `stand_in` says whether another
     source may answer its calls that do not say.
-    Each `begin` or `wait_for_slot` that returned is followed by one `end`. Once its key is revoked
-    nothing begins, not even in a request that came before.
+    Each `begin` or `wait_for_slot` that returned is followed by one `end`. A call is made in the
+    client's context, or after `wait_for_slot`: both count it against the quota. Once its key is
+    revoked nothing begins, not even in a request that came before.
     """
 
     def __init__(
@@ -70,8 +74,10 @@ class Client:
         *,
         workers: int = 1,
         clock: Callable[[], float] = time.monotonic,
+        quotas: ClientQuotas | None = None,
     ) -> None:
         self.id = entry.id
+        self._quotas = quotas
         self.per_second: float | None = None
         self.in_flight = 0
         self._is_revoked = False
@@ -94,6 +100,7 @@ class Client:
         """Apply the client's changed entry; calls under way and in the queue stay so."""
         self.name, self.grant, self.max_tokens = entry.name, entry.grant, entry.max_tokens
         self.stand_in = entry.stand_in
+        self.per_day = None if self._quotas is None else self._quotas.apply(entry)
         if entry.per_second != self.per_second:
             rate = entry.per_second and entry.per_second / self._workers
             self._rate = _Rate(rate) if rate else None
@@ -121,19 +128,38 @@ class Client:
             self._check_limits()
         self.in_flight += 1
 
-    __enter__ = begin
+    async def __aenter__(self) -> None:
+        """Take a slot at once for a call, and count it. Raises `RequestRejected` (`rate_limited`,
+        `quota_exhausted`, `overloaded`).
+        """
+        self.begin()
+        if self._quotas is not None and self.per_day is not None:
+            await self._count(self._quotas)
 
-    def __exit__(self, *_: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.end()
 
     async def wait_for_slot(self) -> None:
-        """Wait for a slot; slots are given in the order of arrival.
+        """Wait for a slot for a call, and count it; slots are given in the order of arrival.
 
-        Raises `RequestRejected` for a client that was revoked.
+        Raises `RequestRejected` for a client that was revoked or whose quota is used up.
         """
-        if not self._limited:
+        if self._limited:
+            await self._wait_in_line()
+        else:
             self.in_flight += 1
-            return
+        if self._quotas is not None and self.per_day is not None:
+            await self._count(self._quotas)
+
+    async def _count(self, quotas: ClientQuotas) -> None:
+        """Count a call that has a slot, which it loses if that is refused."""
+        try:
+            await quotas.count(self.name)
+        except BaseException:
+            self.end()
+            raise
+
+    async def _wait_in_line(self) -> None:
         slot = asyncio.get_running_loop().create_future()
         self._waiting[slot] = None
         if self._timer is None:
@@ -206,9 +232,12 @@ class Clients:
     is revoked anywhere is revoked. Opening blocks, and raises `SettingsError`.
     """
 
-    def __init__(self, settings: GatewaySettings, workers: int = 1) -> None:
+    def __init__(
+        self, settings: GatewaySettings, workers: int = 1, quotas: ClientQuotas | None = None
+    ) -> None:
         self._path = settings.clients_file
         self._workers = workers
+        self._quotas = quotas or ClientQuotas(settings)
         self._from_settings = keys.settings_entries(settings)
         self._clients: dict[str, tuple[str, Client]] = {}
         self._allowed: dict[str, KeyEntry] = {}
@@ -234,17 +263,21 @@ class Clients:
         workers: int = 1,
         check_s: float = CHECK_S,
         store: SharedStore | None = None,
+        clock: Clock | None = None,
     ) -> AsyncIterator["Clients"]:
         """The clients, updated from the clients file, and from the gateways that share the `store`,
         until the context ends.
 
-        `workers` is how many processes share each client's limits. Raises `SettingsError`.
+        `workers` is how many processes share each client's limits. Raises `SettingsError`, and
+        `OSError` if the clients' quotas can't be counted.
         """
-        clients = await to_thread.run_sync(cls, settings, workers)
+        quotas = ClientQuotas(settings, clock, store)
+        clients = await to_thread.run_sync(cls, settings, workers, quotas)
         if store is not None:
             clients._shared = SharedKeys(store, settings.clients_file)
             store.on_change(clients._beaten)
             await clients._exchange()
+        await quotas.open_if_needed()
         watcher = asyncio.create_task(clients._watch(check_s))
         try:
             yield clients
@@ -252,6 +285,7 @@ class Clients:
             watcher.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.wait({watcher})
+                await quotas.aclose()
 
     def __iter__(self) -> Iterator[Client]:
         return iter([client for _, client in self._clients.values()])
@@ -302,7 +336,7 @@ class Clients:
             client.revoke()
             client = None
         if entry is not None:
-            client = client or Client(entry, workers=self._workers)
+            client = client or Client(entry, workers=self._workers, quotas=self._quotas)
             self._clients[id_] = entry.sha256, client
 
     async def _watch(self, check_s: float) -> None:

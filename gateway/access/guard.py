@@ -9,7 +9,7 @@ may call tools need one.
 
 import hmac
 import re
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
@@ -29,7 +29,7 @@ MAX_CLIENT = 64
 ANY_NAME = "*"
 """As an allowed host: any name of the gateway is accepted."""
 
-NO_LIMITS: AbstractContextManager[None] = nullcontext()
+NO_LIMITS: AbstractAsyncContextManager[None] = nullcontext()
 
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _PORTS = {"http": "80", "https": "443"}
@@ -49,7 +49,7 @@ class Caller:
 
     client: Client | None = None
     context: CallContext = DEFAULT_CONTEXT
-    slot: AbstractContextManager[None] = NO_LIMITS
+    slot: AbstractAsyncContextManager[None] = NO_LIMITS
 
 
 ANYONE = Caller()

@@ -30,7 +30,7 @@ from pydantic import (
 from gateway.compress.budget import LIMITS
 from gateway.context import StandInUse
 from gateway.grant import Grant
-from gateway.settings import GatewaySettings, SettingsError
+from gateway.settings import MOST_PER_DAY, GatewaySettings, SettingsError
 from manifests.common.files import replaced_file
 from manifests.common.regular_file import read_text
 from manifests.selection import EVERY_TOOL, Selection, SelectionError
@@ -78,6 +78,7 @@ class KeyEntry(BaseModel):
     transactional: bool = False
     per_second: float | None = Field(None, ge=1e-4, le=1e6, allow_inf_nan=False)
     at_once: int | None = Field(None, ge=1, le=1_000_000)
+    per_day: int | None = Field(None, ge=1, le=MOST_PER_DAY)
     max_tokens: int | None = Field(None, ge=LIMITS["tokens"][0], le=LIMITS["tokens"][1])
     stand_in: StandInUse | None = None
     created_at: AwareDatetime | None = None

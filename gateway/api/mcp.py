@@ -144,7 +144,7 @@ class Mcp:
         try:
             if meta:
                 context = with_budget_in_meta(context, meta)
-            with visitor.caller.slot:
+            async with visitor.caller.slot:
                 result = await self._tools.call(visitor, name, arguments, context)
         except RequestRejected as refusal:
             result = await self._tools.refuse(visitor, name, arguments, refusal.error, context)

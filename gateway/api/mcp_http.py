@@ -14,7 +14,7 @@ import base64
 import binascii
 import secrets
 from collections.abc import Mapping
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -24,7 +24,7 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDictProxy
 from pydantic import Field
 
-from gateway.access.guard import Caller
+from gateway.access.guard import NO_LIMITS, Caller
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api import mcp, mcp_errors
 from gateway.api.mcp import Mcp, Request
@@ -267,7 +267,7 @@ class McpHttp:
                     said = "a request of a revision without a handshake comes by itself"
                     raise McpError(mcp_errors.INVALID_REQUEST, said)
                 is_counted = mcp.is_counted(asked, visitor)
-                with nullcontext() if is_counted else visitor.caller.slot:
+                async with NO_LIMITS if is_counted else visitor.caller.slot:
                     text = await self._mcp.answer(asked, visitor)
             except McpError as fault:
                 return fault.response(id_)

@@ -203,6 +203,9 @@ class ToolManifest(BaseModel):
     parameters: list[dict[str, Any]]
     sample: dict[str, Any] = Field(description="Arguments of an example call.")
     freshness: dict[str, Any]
+    price: dict[str, Any] | None = Field(
+        description="What a request costs, `per_request` in `currency`, if the operator said it."
+    )
     refused: str | None = Field(description="Why the caller may not use it, if so.")
     shape_changes: list[dict[str, Any]] = Field(
         description="What differed from earlier answers in the live one that last did: `kind`, "

@@ -113,7 +113,7 @@ class OpenApi:
             tools = self._callable(chosen, caller.context.grant)
         # Some clients call the first server, even if the description came from another.
         server = origin_of(request) or "/"
-        with caller.slot:
+        async with caller.slot:
             described = await description.text(server, tools)
         return listing(request, described)
 

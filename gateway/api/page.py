@@ -108,7 +108,7 @@ class WebPage:
             return self._problem(400, "No such page", text)
         catalog, caller = self._gateway.catalog, request.get(CALLER)
         if query.q:
-            with (caller or ANYONE).slot:
+            async with (caller or ANYONE).slot:
                 searched = await self._finder.search(query.q, query.tags, embeds=caller is not None)
             found = searched.tools
         else:

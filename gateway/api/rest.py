@@ -128,7 +128,7 @@ class Rest:
         query, caller = parsed(ToolsQuery, request), request[CALLER]
         catalog, grant = self._gateway.catalog, caller.context.grant
         about: dict[str, object] = {}
-        with caller.slot:
+        async with caller.slot:
             if query.q:
                 among = Among((grant,), partial(self._gateway.may_use, grant=grant))
                 searched = await self._finder.search(query.q, query.tags, among)
@@ -156,7 +156,7 @@ class Rest:
         shapes = self._gateway.answers.shapes
         changes = await shapes.last_changes(name) if shapes else []
         about = {
-            **describe(manifest),
+            **describe(manifest, self._gateway.settings),
             "refused": refusal and refusal.message,
             "shape_changes": [change.to_dict() for change in changes],
         }
@@ -183,7 +183,7 @@ class Rest:
             context = asked_for(request, CallQuery, context)[1]
             if form is not None and context.max_rows is None:
                 context = context.asking(rows.MOST)
-            with caller.slot:
+            async with caller.slot:
                 result = await self._gateway.call(name, text, context)
                 if result.view is not None and len(result.view.data) >= LONG:
                     connection_of(request).hold()
@@ -209,7 +209,7 @@ class Rest:
             return problem(request, CallError(ErrorCode.NOT_FOUND, text))
         caller = request[CALLER]
         tools = selection(self._gateway.catalog, query.tools)
-        with caller.slot:
+        async with caller.slot:
             found = await self._selected(query.q, tools, query.limit, caller.context.grant)
             schemas = await self._exported(found, format_, query.strict, query.tags)
         return listing(request, b"[%b]" % b",".join(schemas))
@@ -228,7 +228,7 @@ class Rest:
         """Rows of the whole table behind a shortened answer."""
         handle, caller = request.match_info["handle"], request[CALLER]
         query = parsed(ResultsQuery, request)
-        with caller.slot:
+        async with caller.slot:
             page = await self._gateway.read_result(
                 handle,
                 query.offset,

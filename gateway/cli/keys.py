@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from manifests import Catalog
 
 
-WIDTH = 210
+WIDTH = 220
 """Terminal columns for the longest names and times, with room for tools."""
 
 
@@ -35,6 +35,7 @@ def keys() -> None:
 @click.option("--transactional", is_flag=True, help="Also tools that may change something.")
 @click.option("--per-second", type=click.FloatRange(1e-4, 1e6), help="Calls per second.")
 @click.option("--at-once", type=click.IntRange(1, 1_000_000), help="Concurrent calls.")
+@click.option("--per-day", type=click.IntRange(1, 10**12), help="Calls per day (UTC).")
 @click.option(
     "--max-tokens", type=click.IntRange(*LIMITS["tokens"]), help="Default budget of its answers."
 )

@@ -15,6 +15,7 @@ from gateway.cli.serve import serve
 from gateway.cli.settings import settings
 from gateway.cli.snapshot import snapshot
 from gateway.cli.tools import tools
+from gateway.cli.usage import usage
 from gateway.cli.world import world
 from manifests.common.terminal import Commands
 
@@ -41,7 +42,7 @@ def completion(shell: str) -> None:
 
 for _command in (
     *(call, completion, doctor, keys, manifests, mcp, quota),
-    *(serve, settings, snapshot, tools, world),
+    *(serve, settings, snapshot, tools, usage, world),
 ):
     main.add_command(_command)
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -85,13 +85,17 @@ async def _serve(settings: "GatewaySettings", visitor: "Visitor", selection: str
     from gateway import Gateway
     from gateway.api.mcp_stdio import McpStdio
     from gateway.telemetry import logs
+    from gateway.telemetry.usage import Usage
     from manifests import Selection
 
     input_, output = _take_stdio()
     try:
         with logs.set_up(settings.log_format):
             tell_settings_file()
-            async with Gateway.open(settings) as gateway:
+            async with (
+                Gateway.open(settings) as gateway,
+                Usage.open(gateway) if settings.usage else nullcontext(),
+            ):
                 if selection is not None:
                     with wrong_usage():
                         offer = Selection.of(gateway.catalog, selection)

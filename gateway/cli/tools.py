@@ -59,7 +59,8 @@ def tools(
         manifest = known.get(words[1])
         if manifest is None:
             raise click.ClickException(unknown_tool(known, words[1]).message)
-        echo_json(describe(manifest)) if as_json else _show(manifest)
+        about = describe(manifest, settings)
+        echo_json(about) if as_json else _show(manifest, about["price"])
         return
     _check(tags, known)
     query = " ".join(words[words[:1] == ("search",) :])
@@ -112,7 +113,7 @@ def _check(tags: dict[str, str | None], catalog: "Catalog") -> None:
             raise click.UsageError(f"--{name} {value} is not one of {', '.join(allowed)}")
 
 
-def _show(manifest: "Manifest") -> None:
+def _show(manifest: "Manifest", price: dict[str, Any] | None) -> None:
     import json
     import shlex
 
@@ -154,6 +155,8 @@ def _show(manifest: "Manifest") -> None:
     }
     if manifest.provider is not None:
         facts["provider"] = manifest.provider
+    if price is not None:
+        facts["price"] = f"{price['per_request']} {price['currency']} a request".replace("  ", " ")
 
     for name, value in facts.items():
         console.print(f"{name:<9}{value}")

@@ -30,7 +30,7 @@ from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.pipeline.bind import BoundCall
 from gateway.pipeline.cached import CachedAnswers, Outcome, PendingCall
-from gateway.pipeline.execute import PATIENCE_S, Execution, execute_locally
+from gateway.pipeline.execute import PATIENCE_S, Execution, Sent, execute_locally
 from gateway.pipeline.snapshot_rows import (
     never_recorded,
     not_in_snapshot,
@@ -76,7 +76,8 @@ _MADE_BY: Mapping[Source, ProvenanceSource] = {
 
 class Answers:
     """Answers to bound calls, for one event loop. `store` is the Redis that it shares, if any, and
-    `shapes` compares the shapes of live answers, if that is on.
+    `shapes` compares the shapes of live answers, if that is on. `sent` is told of the requests that
+    were sent to hosts, if it is set.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Answers:
         self.shapes = shapes
         self.hosts = hosts
         self.pending = 0
+        self.sent: Sent | None = None
         self._settings = settings
         self._cached = cached
         self._snapshot = cached.snapshot
@@ -281,7 +283,7 @@ class Answers:
             answer = await execute_locally(adapter, bound, flight, settings, call.client)
         else:
             host = self.hosts.of(plan.manifest)
-            execution = Execution(adapter, host, bound, flight, settings, call.client)
+            execution = Execution(adapter, host, bound, flight, settings, call.client, self.sent)
             answer = await execution.run()
         if isinstance(answer, CallError):
             return Outcome(error=answer, source=upstream, attempts=flight.attempts)

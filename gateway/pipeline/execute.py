@@ -12,6 +12,7 @@ gateway that holds one session is dead, that says nothing about the others.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
@@ -24,6 +25,7 @@ from gateway.errors import CallError
 from gateway.pipeline.bind import BoundCall
 from gateway.settings import GatewaySettings
 from gateway.upstreams.hosts import NotAdmitted, UpstreamHost
+from manifests import Manifest
 
 _JITTER = wait_random_exponential(multiplier=0.2, max=5.0)
 
@@ -31,8 +33,14 @@ PATIENCE_S = 5.0
 """A timeout shorter than this says nothing about the host: the caller was in a hurry."""
 
 
+Sent = Callable[[Manifest, str, int], None]
+"""Is told the tool, the client and the number of requests of an execution that has ended."""
+
+
 class Execution:
-    """The attempts of one call at its host. `flight` holds the deadline and counts them."""
+    """The attempts of one call at its host. `flight` holds the deadline and counts them, and `sent`
+    is told how many they were.
+    """
 
     def __init__(
         self,
@@ -42,7 +50,9 @@ class Execution:
         flight: Flight[Any],
         settings: GatewaySettings,
         client: str,
+        sent: Sent | None = None,
     ) -> None:
+        self._sent = sent
         self._adapter = adapter
         self._host = host
         self._bound = bound
@@ -61,6 +71,9 @@ class Execution:
             return await self._retry() if fault.retryable else CallError.from_fault(fault)
         except NotAdmitted as denied:
             return denied.error
+        finally:
+            if self._sent is not None and self._flight.attempts:
+                self._sent(self._bound.plan.manifest, self._client, self._flight.attempts)
 
     async def _retry(self) -> Answer | CallError:
         """Go on after the first attempt, which failed with `_last`."""

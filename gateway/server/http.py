@@ -42,6 +42,7 @@ from gateway.server.sockets import BACKLOG, bound_socket, is_loopback, queued, t
 from gateway.telemetry.metrics import CallMetrics, Metrics
 from gateway.telemetry.server_spans import ServerSpans
 from gateway.telemetry.spans import ToolSpans
+from gateway.telemetry.usage import Usage
 from gateway.telemetry.vitals import Vitals
 
 log = logging.getLogger("finport")
@@ -260,9 +261,13 @@ async def serve(
         parts.enter_context(listening)
         vitals = await parts.enter_async_context(Vitals.watch())
         store = gateway.answers.store
-        opened = Clients.open(gateway.settings, workers=worker.workers, store=store)
+        opened = Clients.open(
+            gateway.settings, workers=worker.workers, store=store, clock=gateway.answers.clock
+        )
         clients = await parts.enter_async_context(opened)
         calls = parts.enter_context(gateway.observed(CallMetrics(clients.name_of)))
+        if gateway.settings.usage:
+            await parts.enter_async_context(Usage.open(gateway, clients.name_of))
         shared = Metrics.open(gateway, vitals, calls, worker.folder, worker.index)
         metrics = await parts.enter_async_context(shared)
         guard = Guard(gateway.settings, clients)

@@ -11,9 +11,9 @@ that is not there counts too, if one that is there asked for more after it.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from gateway.sharing.store import SharedStore, StoreError
 from gateway.upstreams.accounts import Standing
@@ -22,6 +22,9 @@ SETTLE_S = 3.0
 
 SHARES = 4
 """A machine is allotted at most one in this number of its equal share of what is left."""
+
+REMEMBERED = 50_000
+"""Accounts of which is known how much is allotted to all: those that were asked about last."""
 
 _AFTER_END_MS = 86_400_000
 
@@ -46,9 +49,12 @@ class Allotments:
         self.machine = ""
         self._ledger_name = ledger_name
         self._allotted_to_all: dict[str, int] = {}
-        self.locks: defaultdict[tuple[str, str, str, float], asyncio.Lock] = defaultdict(
-            asyncio.Lock
-        )
+        self._locks: WeakValueDictionary[tuple[str, str, str, float], asyncio.Lock]
+        self._locks = WeakValueDictionary()
+
+    def lock(self, standing: Standing) -> asyncio.Lock:
+        """The lock of an account, of which one larger part at a time is asked for."""
+        return self._locks.setdefault(standing.place, asyncio.Lock())
 
     async def ask(self, standing: Standing, wanted: int) -> Allotted:
         """Ask for `wanted` requests of an account or more. Raises `StoreError`."""
@@ -84,7 +90,10 @@ class Allotments:
         divisor = SHARES * self.store.gateways
         arguments = [self.machine, has, wanted, quota, divisor, self._settle_ms, left_ms]
         part, all_parts, wait_ms = await self.store.run("allot", keys, [*arguments, known])
+        self._allotted_to_all.pop(account, None)
         self._allotted_to_all[account] = int(all_parts)
+        if len(self._allotted_to_all) > REMEMBERED:
+            del self._allotted_to_all[next(iter(self._allotted_to_all))]
         return int(part), int(all_parts), int(wait_ms)
 
     def _account(self, s: Standing) -> str:

@@ -30,6 +30,7 @@ from adapters.providers import keyed_hosts
 from gateway.call import Gateway
 from gateway.errors import ErrorCode
 from gateway.telemetry.quantile import Quantiles
+from gateway.upstreams.accounts import read_accounts
 from gateway.upstreams.hosts import plans_of
 from gateway.upstreams.quota import standings
 
@@ -108,6 +109,10 @@ _FAMILIES: dict[str, tuple[str, str]] = {
         "is: the plan's or the upstream's.",
     ),
     "finport_quota_limit": ("host key span source", "Requests allowed in a span."),
+    "finport_client_quota_left": (
+        "client",
+        "Calls left of a client's quota of the day, once it has called in it; at most 200 clients.",
+    ),
     "finport_cache_entries": ("tier", "Cached answers; unknown for the disk tier."),
     "finport_cache_bytes": ("tier", "Estimated size of cached answers; on disk, size of files."),
     "finport_cache_queued": ("tier", "Answers that wait to be written."),
@@ -184,6 +189,7 @@ class _Families(Collector):
         rows = {**self.counters, **self.gauges, **_sums(gateway, calls), **_quotas(gateway)}
         store = gateway.answers.store
         rows["finport_gateways"] = [] if store is None else [([], [store.gateways])]
+        rows["finport_client_quota_left"] = _client_quotas(gateway)
         rows["finport_client_calls_total"] = _by_client(self.counters)
         rows["finport_cache_bytes"] = rows["finport_cache_bytes"] + _disk(gateway)
         for name, (labels, help_text) in _FAMILIES.items():
@@ -259,6 +265,18 @@ def _quotas(gateway: Gateway) -> Figures:
             if s.quota is not None:
                 limits.append((labels, [s.quota]))
     return {"finport_quota_used": used, "finport_quota_limit": limits}
+
+
+def _client_quotas(gateway: Gateway) -> list[Series]:
+    """What is left of the clients' quotas, which all workers count together."""
+    try:
+        now = gateway.answers.clock.wall()
+        every = read_accounts(gateway.settings.client_quotas_path, now)
+    except OSError as error:
+        log.warning("quotas of clients are left out of the metrics: %s", error)
+        return []
+    left = {s.host: max(s.left, 0) for s in every if s.span == "day" and s.quota is not None}
+    return [([client], [left[client]]) for client in sorted(left)[:MAX_CLIENTS]]
 
 
 def _disk(gateway: Gateway) -> list[Series]:

@@ -282,10 +282,11 @@ def read_accounts(path: Path, now: float, *, shared: bool = False) -> list[Stand
         return []
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=LOCK_S)) as db:
-            every = [s for s in _standings(db.execute(_READ), now) if now < s.resets_at]
+            found = db.execute(f"{_READ} WHERE resets_at > ?", (now,))
+            every = [s for s in _standings(found, now) if now < s.resets_at]
             if shared:
-                found = db.execute("SELECT key, host, span, span_end, part FROM allotment")
-                parts = {(key, host, span, end): part for key, host, span, end, part in found}
+                rows = db.execute("SELECT key, host, span, span_end, part FROM allotment")
+                parts = {(key, host, span, end): part for key, host, span, end, part in rows}
     except sqlite3.Error as error:
         raise OSError(f"the quota ledger {path} can't be read: {error}") from None
     for s in every if shared else ():

@@ -252,8 +252,8 @@ def plans_of(settings: GatewaySettings, catalog: Catalog) -> dict[str, HostSetti
         host = min(unknown)
         near = did_you_mean(host, plans, own=_own_part)
         raise SettingsError(f"setting hosts: no tool asks {host!r}{near}")
-    for host, own in settings.hosts.items():
-        plans[host] |= own.model_dump(exclude_none=True)
+    for host, own in settings.hosts.items():  # a price limits nothing
+        plans[host] |= own.model_dump(exclude_none=True, exclude={"price_per_request"})
     return {host: HostSettings(**plan) for host, plan in plans.items() if plan}
 
 

@@ -65,6 +65,11 @@ LEASE_S = 0.25
 BUSY = 16
 """From this number of requests to a host within `LEASE_S`, as many again are counted ahead."""
 
+MOST_REFUSED = 1_000
+"""From this number of accounts of which no larger part was given, those are forgotten of which one
+may be asked for again.
+"""
+
 MOST_LEASED = 256
 LEASED_SHARE = 16
 """At most one in this number of the requests left is counted ahead."""
@@ -128,7 +133,11 @@ class Ledger:
         plans: Mapping[str, PlanLimits],
         clock: Clock,
         allotments: Allotments | None = None,
+        lease_s: float | None = None,
+        busy: int | None = None,
     ) -> None:
+        self._lease_s = lease_s or LEASE_S
+        self._busy_from = busy or BUSY
         self._keys = [Key.of(secret) for secret in secrets]
         self._plans = plans
         self._clock = clock
@@ -155,11 +164,14 @@ class Ledger:
         plans: Mapping[str, PlanLimits],
         clock: Clock | None = None,
         allotments: Allotments | None = None,
+        *,
+        lease_s: float | None = None,
+        busy: int | None = None,
     ) -> AsyncIterator["Ledger"]:
-        """Open or create the ledger. Raises `OSError`. An unreadable ledger is not begun anew,
-        since that would forget what was used.
+        """Open or create the ledger. `lease_s` and `busy` stand in for `LEASE_S` and `BUSY`. Raises
+        `OSError`. An unreadable ledger is not begun anew, since that would forget what was used.
         """
-        ledger = cls(secrets, plans, clock or Clock(), allotments)
+        ledger = cls(secrets, plans, clock or Clock(), allotments, lease_s, busy)
         try:
             ledger._accounts = await run_in(ledger._thread, Accounts.open, path)
             if allotments is not None:
@@ -360,7 +372,7 @@ class Ledger:
         """
         loop = asyncio.get_running_loop()
         before = self._leases.get(lease.host)
-        lease.size, lease.ends_at = busy + lease.left, loop.time() + LEASE_S
+        lease.size, lease.ends_at = busy + lease.left, loop.time() + self._lease_s
         if before is not None:
             if not lease.left and loop.time() < before.ends_at:
                 lease.ends_at = before.ends_at
@@ -369,7 +381,7 @@ class Ledger:
         if self._closing:
             self._give_back(lease)
         elif lease.left:
-            loop.call_later(LEASE_S, self._give_back, lease)
+            loop.call_later(self._lease_s, self._give_back, lease)
 
     def _enter(
         self, work: Sequence[_Learn | _Take | _Lease], busy: Mapping[str, int]
@@ -424,7 +436,7 @@ class Ledger:
                 key=lambda s: s.resets_at,
             )
         most = ahead if math.isinf(left) else min(ahead, int(left) // LEASED_SHARE)
-        more = most if ahead >= BUSY else 0
+        more = most if ahead >= self._busy_from else 0
         for standing in standings:
             self._accounts.count(standing, now, 1 + more)
         return _Lease(host, key, more, standings, now, min(s.resets_at for s in standings))
@@ -441,7 +453,7 @@ class Ledger:
         """
         assert self._allotments is not None  # noqa: S101 - else no account has parts
         place = standing.place
-        async with self._allotments.locks[place]:
+        async with self._allotments.lock(standing):
             now = self._clock.wall()
             current = await run_in(self._thread, self._with_part, standing)
             if current.left >= 1 or current.resets_at <= now:
@@ -456,7 +468,10 @@ class Ledger:
                 return 0.0
             if allotted.wait_s:
                 return allotted.wait_s
-            self._allotted_to_others[place] = time.monotonic() + UNALLOTTED_S
+            refused, now = self._allotted_to_others, time.monotonic()
+            if len(refused) >= MOST_REFUSED:
+                self._allotted_to_others = refused = {p: t for p, t in refused.items() if t > now}
+            refused[place] = now + UNALLOTTED_S
             return 0.0
 
     def _with_part(self, standing: Standing) -> Standing:

@@ -16,6 +16,8 @@ from aiohttp import web
 from cache import Snapshot
 from gateway import CallContext, Gateway, GatewaySettings, Result
 from gateway.grant import Grant
+from gateway.telemetry.usage import Usage
+from gateway.telemetry.usage_store import read_usage
 from gateway.trace import JsonLines
 from manifests import Catalog, CatalogError, Manifest
 from manifests.selection import Selection
@@ -199,6 +201,15 @@ async def test_another_source_answers_and_says_so(tmp_path: Path) -> None:
     assert [r["answered_by"] for r in records] == [None, "their_bars"]
     assert [r["tool"] for r in records] == ["own_bars", "own_bars"]
     assert gateway.stand_ins.counts == {("own_bars", "their_bars"): 1}
+
+
+async def test_a_request_counts_for_the_tool_that_was_asked_upstream(tmp_path: Path) -> None:
+    async with gateway_of(tmp_path) as (gateway, sources), Usage.open(gateway):
+        sources.faults["own_bars"] = 503
+        assert (await gateway.call("own_bars", BARS, ALLOWED)).ok
+    used = read_usage(gateway.settings.usage_path, 0)
+    hosts = {one.host: (one.tool, one.calls, one.requests) for one in used}
+    assert hosts == {"own.example": ("own_bars", 1, 1), "their.example": ("their_bars", 0, 1)}
 
 
 async def test_its_answer_is_never_kept_as_the_own_one(tmp_path: Path) -> None:
