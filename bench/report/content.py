@@ -82,7 +82,7 @@ def _took(milliseconds: float | None) -> str:
     return NONE if milliseconds is None else duration(milliseconds / 1e3)
 
 
-def compact(n: float) -> str:
+def _compact(n: float) -> str:
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if n >= size:
             return f"{n / (1e3 if unit == 'k' else size):.3g} {unit}"
@@ -154,7 +154,7 @@ def _big_rest(about: RunInfo, facts: Facts, metrics: Mapping[str, Any]) -> Itera
         if uses:
             tokens = [(use.input_tokens, use.output_tokens) for use in uses.values()]
             into, out = (sum(column) for column in zip(*tokens, strict=True))
-            yield name, compact(into + out), f"{into:,} in, {out:,} out"
+            yield name, _compact(into + out), f"{into:,} in, {out:,} out"
 
 
 def _metrics(metrics: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, ...]]:

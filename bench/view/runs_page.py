@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from bench.report.content import compact
 from bench.view.listing import Listed, Runs, Shown
 
 A_PAGE = 100
@@ -191,7 +190,7 @@ def _episodes(run: Listed) -> Cell:
 
 
 def _tokens(run: Listed) -> Cell:
-    return Cell("–" if run.tokens is None else compact(run.tokens))
+    return Cell("–" if run.tokens is None else f"{run.tokens:,}")
 
 
 def _seed(run: Listed) -> Cell:
