@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.own import is_own
-from bench.record import Figure, Whole
+from bench.record import MOST, Figure, Whole
 from bench.runs.about import COMPLETE, RunDirectoryError, RunInfo, check_own
 from bench.suites import suite_of_run
 from bench.suites.suite import Metric, Suite, SuiteError, read_as
@@ -113,8 +113,9 @@ class _Metrics(BaseModel):
     usage: _Usage = _Usage()
 
     def shown(self, metric: Metric) -> Shown:
-        found = (self.model_extra or {}).get(metric.name)
-        value = float(found) if isinstance(found, int | float) else None
+        found, value = (self.model_extra or {}).get(metric.name), None
+        if isinstance(found, int | float) and abs(found) <= MOST:
+            value = float(found)
         interval = metric.interval_of({"intervals": self.intervals})
         unknown = "not judged" if metric.is_judged else "undefined"
         return Shown(metric, value, unknown if value is None else metric.text_of(value), interval)

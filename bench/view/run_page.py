@@ -2,12 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
 from bench.record import DRIVER, EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord
 from bench.report.trajectories import readable, transcript
 from bench.suites.suite import measure
+from bench.view.listing import cut
 from bench.view.opened import MARKS, MOST_LISTED, Entry, Mark, Opened, marks_of
 from bench.view.runs_page import Page
 from manifests.common.duration import duration
@@ -95,6 +97,9 @@ def episode_content(
         for key, figure in measured.figures.items()
         if figure is not None and key in titles
     ]
+    # A run that offers no tools has the labelled ones in their place.
+    is_offered = record.candidate_tools != record.labelled_tools
+    offered = record.candidate_tools if is_offered else []
     before, after = _beside(opened, entry, show, q)
     beside = {"show": show, "q": q, "run": name}
     rounds = defaultdict[int, list[dict[str, Any]]](list)
@@ -102,20 +107,18 @@ def episode_content(
         rounds[call.step].append(_call(call))
     asked = [*record.model_calls, *(record.judgement.model_calls if record.judgement else ())]
     return {
-        "title": f"{record.episode} · {about.suite or 'a run'} by {about.player}",
+        "title": f"{cut(record.episode)} · {cut(about.suite) or 'a run'} by {cut(about.player)}",
         "name": name,
         "run_link": _link("/run", name=name, show=show, q=q) + "#episodes",
         "before": before and _link("/episode", episode=before.episode, **beside),
         "after": after and _link("/episode", episode=after.episode, **beside),
         "marks": [*_marks(marks_of(opened.suite, record, measured), record.ending)],
-        "facts": [(term, text) for term, text in _facts(record, figures) if text],
+        "facts": [(term, cut(text)) for term, text in _facts(record, figures) if text],
         "texts": [(term, readable(text, LONG_CHARS)) for term, text in _texts(record) if text],
-        "judgement": [*_judgement(record.judgement)] if record.judgement is not None else [],
-        "labelled": record.labelled_tools[:MOST_CALLS],
-        "offered": record.candidate_tools[:MOST_CALLS]
-        if record.candidate_tools != record.labelled_tools
-        else [],
-        "called": {call.tool_name for call in record.tool_calls},
+        "judgement": [*islice(_judgement(record.judgement), MOST_CALLS)],
+        "labelled": [*map(cut, record.labelled_tools[:MOST_CALLS])],
+        "offered": [*map(cut, offered[:MOST_CALLS])],
+        "called": {cut(call.tool_name) for call in record.tool_calls},
         "rounds": [
             ("By the driver" if step == DRIVER else f"Round {step}", made)
             for step, made in rounds.items()
@@ -159,12 +162,14 @@ def _texts(record: EpisodeRecord) -> Iterator[tuple[str, str]]:
     yield "Error", record.error or ""
 
 
-def _judgement(judgement: Judgement) -> Iterator[tuple[str, str]]:
-    yield "Judge", judgement.judge
-    yield "Kind of answer", judgement.kind
+def _judgement(judgement: Judgement | None) -> Iterator[tuple[str, str]]:
+    if judgement is None:
+        return
+    yield "Judge", cut(judgement.judge)
+    yield "Kind of answer", cut(judgement.kind)
     yield "Scores", ", ".join(f"{score:g}" for score in judgement.scores) or "none"
     for metric, scores in judgement.by_metric.items():
-        yield metric, ", ".join(f"{score:g}" for score in scores)
+        yield cut(metric), ", ".join(f"{score:g}" for score in scores)
     if judgement.invalid:
         yield "Invalid answers", f"{judgement.invalid:,}"
     if judgement.extracted:
@@ -176,7 +181,7 @@ def _judgement(judgement: Judgement) -> Iterator[tuple[str, str]]:
             for name, mark in marks.items()
             if mark is not None
         ]
-        yield verdict.tool, ", ".join(said) or "no verdict"
+        yield cut(verdict.tool), ", ".join(said) or "no verdict"
     for asked in judgement.model_calls:
         if asked.reply:
             yield "The judge said", readable(asked.reply)
@@ -189,10 +194,11 @@ def _call(call: ToolCallRecord) -> dict[str, Any]:
     if call.observed is not None:
         parts.append(("what the agent read of it", call.observed))
     outcome = call.source or "answered"
+    failure = f"{call.code or 'failed'} · {call.fault or 'unknown'}"
     return {
-        "tool": call.tool_name,
+        "tool": cut(call.tool_name),
         "is_ok": call.ok,
-        "outcome": outcome if call.ok else f"{call.code or 'failed'} · {call.fault or 'unknown'}",
+        "outcome": cut(outcome if call.ok else failure),
         "took": duration(call.elapsed_ms / 1e3),
         "parts": [(name, readable(part)) for name, part in parts],
     }
@@ -203,7 +209,7 @@ def _request(asked: ModelCallRecord) -> tuple[str, ...]:
     counts = (asked.input_tokens, asked.cached_tokens, asked.output_tokens)
     end = readable(asked.error or asked.finish or "")
     return (
-        *(asked.purpose, asked.model, "" if not asked.step else str(asked.step)),
+        *(cut(asked.purpose), cut(asked.model), "" if not asked.step else str(asked.step)),
         *(f"{count:,}" for count in counts),
         *(duration(asked.elapsed_ms / 1e3), end),
     )

@@ -169,6 +169,17 @@ async def test_the_list_is_filtered_and_sorted_without_a_script(reader: Reader) 
         await reader.page("", **odd)
 
 
+async def test_figures_of_others_may_be_anything(tmp_path: Path) -> None:
+    wrong = [b"[]", b'{"intervals": {"TESR": "x"}}', b'{"usage": 1}', b"[" * 100_000, b"\xff"]
+    odd = [b"{}", b'{"episodes": 1, "TESR": 1%s}' % (b"0" * 400), b'{"episodes": 1, "TESR": {}}']
+    for n, text in enumerate(wrong + odd):
+        (run_of(tmp_path / f"{n}", []) / "metrics.json").write_bytes(text)
+    async with reading(tmp_path) as reader:
+        page = await reader.page()
+    assert len(names(page)) == len(wrong + odd)
+    assert page.count("metrics.json: not the metrics of a run") == len(wrong)
+
+
 async def test_a_list_follows_its_folder(tmp_path: Path) -> None:
     async with reading(tmp_path) as reader:
         assert "No run is here" in await reader.page()
