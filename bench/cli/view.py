@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import signal
 import sys
 from ipaddress import ip_address
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.cli.options import of_suite
-from gateway.cli.options import run
+from gateway.cli.options import ended
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ def view(folder: Path, host: str, port: int, opens: bool, suite: str | None) -> 
             suite_named(suite)
         except SuiteError as error:
             raise click.UsageError(str(error)) from error
-    run(lambda: _serve(Listing(folder, suite), host, port, opens))
+    code = ended(lambda: _serve(Listing(folder, suite), host, port, opens))
+    sys.stdout.flush()
+    # Python's own end unwinds a thread that still reads a run through native code, which aborts.
+    os._exit(code)
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,6 +1,6 @@
 """Work that may take long. It is done in threads, and nobody waits for it longer than `PATIENCE_S`.
 
-The threads don't delay the end of the process.
+The threads don't delay the end of the process, which must not wait for Python's own.
 """
 
 import asyncio

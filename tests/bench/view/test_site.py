@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -381,6 +381,27 @@ async def test_the_command_serves_until_it_is_told_to_end(folder: Path, tmp_path
         assert f"port {found[2]} of 127.0.0.1 is in use; --port 0" in taken.stderr
         begun.send_signal(signal.SIGINT)
         assert await asyncio.to_thread(begun.wait, PATIENCE_S) == 0
+    finally:
+        begun.kill()
+        begun.communicate()
+
+
+async def test_the_command_ends_while_it_reads(tmp_path: Path) -> None:
+    line = orjson.dumps(episode(0, call()), option=orjson.OPT_APPEND_NEWLINE)
+    run = run_of(tmp_path / "runs" / "long", [])
+    (run / "episodes.jsonl").write_bytes(line * 50_000)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    begun = finbench_begun("view", "runs", **streams, cwd=tmp_path)
+    try:
+        assert begun.stdout is not None
+        url = (await asyncio.to_thread(begun.stdout.readline)).split()[2]
+        async with aiohttp.ClientSession() as client:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await client.get(f"{url}run?name=long")
+        begun.send_signal(signal.SIGTERM)
+        _, told = await asyncio.to_thread(begun.communicate, timeout=PATIENCE_S)
+        assert (begun.returncode, told) == (0, "")
     finally:
         begun.kill()
         begun.communicate()
