@@ -49,7 +49,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 lock: install
 	$(COMPILE) --extra akshare --extra finova --extra mcp --extra parquet --extra ray --extra redis \
 	  --extra dev pyproject.toml --output-file requirements.lock
-	for list in tests/clients/*.in; do $(COMPILE) $$list --output-file $${list%.in}.lock || exit; done
+	for list in tests/clients/*.in tests/docs/deployment/schemas.in; do \
+	  $(COMPILE) $$list --output-file $${list%.in}.lock || exit; done
 	$(COMPILE) --no-deps --python-version 3.12 tests/environments/harbor.in \
 	  --output-file tests/environments/harbor.lock
 	for list in agents inspect openenv verifiers; do \

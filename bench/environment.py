@@ -5,6 +5,9 @@ JUDGE_KEY = "FINBENCH_JUDGE_KEY"
 GATEWAY_KEY = "FINBENCH_GATEWAY_KEY"
 """The variable with the key of a gateway that requires one."""
 
+NOTIFY = "FINBENCH_NOTIFY"
+"""The command or URL that `finbench drift watch` tells of findings; a webhook's URL is a secret."""
+
 AKTOOLS_PYTHON = "FINBENCH_AKTOOLS_PYTHON"
 FASTMCP_PYTHON = "FINBENCH_FASTMCP_PYTHON"
 INSPECT_PYTHON = "FINBENCH_INSPECT_PYTHON"
@@ -13,7 +16,7 @@ INSPECT_PYTHON = "FINBENCH_INSPECT_PYTHON"
 PREFIX = "FINBENCH_"
 VARIABLES = frozenset(
     {
-        *(MODEL_KEY, JUDGE_KEY, GATEWAY_KEY),
+        *(MODEL_KEY, JUDGE_KEY, GATEWAY_KEY, NOTIFY),
         *(AKTOOLS_PYTHON, FASTMCP_PYTHON, INSPECT_PYTHON),
     }
 )

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
+from bench.question import language_of
+
 MOST = 2**53
 """No figure of a run is larger; JavaScript and Parquet represent it exactly."""
 
@@ -198,6 +200,14 @@ class EpisodeRecord:
     judgement: Annotated[Judgement | None, BeforeValidator(_told_apart)] = None
     labelled_arguments: list[dict[str, Any] | None] = field(default_factory=list)
     difficulty: str = ""
+
+    @property
+    def language(self) -> str:
+        return language_of(self.question)
+
+    @property
+    def source(self) -> str:
+        return self.source_dataset
 
     @property
     def tokens(self) -> int:

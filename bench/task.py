@@ -1,13 +1,25 @@
 """A task for an agent, with what is known of its solution."""
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
+from bench.question import digest_of, language_of
 from manifests import Catalog, Signature
+
+GROUPS: Mapping[str, str] = {
+    "language": "Language",
+    "category": "Category",
+    "source": "Source",
+    "difficulty": "Difficulty",
+}
+"""What tasks of every suite are grouped by, with its name in a report: properties of `Task` and of
+`EpisodeRecord`.
+"""
 
 
 class TaskModel(BaseModel):
@@ -37,11 +49,12 @@ class LabelledCall(TaskModel):
 
 
 class Task(TaskModel):
-    """One question for an agent. `source_dataset` names the set that the suite took it from;
-    `difficulty` is by the suite's own scale, and `details` is what the suite keeps besides.
+    """One question for an agent. Its `id` is made of the question if none is given.
+    `source_dataset` names the set that the suite took it from; `difficulty` is by the suite's own
+    scale, and `details` is what the suite keeps besides.
     """
 
-    id: str
+    id: str = ""
     category: str
     question: str
     tools: tuple[LabelledCall, ...]
@@ -49,6 +62,21 @@ class Task(TaskModel):
     source_dataset: str = ""
     difficulty: str = ""
     details: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_an_id(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "id" not in given and isinstance(given.get("question"), str):
+            return {"id": digest_of(given["question"]), **given}
+        return given
+
+    @property
+    def language(self) -> str:
+        return language_of(self.question)
+
+    @property
+    def source(self) -> str:
+        return self.source_dataset
 
     @property
     def labelled_arguments(self) -> list[dict[str, Any] | None]:

@@ -29,7 +29,6 @@ from typing import Annotated, Any
 import orjson
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
-from rapidfuzz.fuzz import ratio
 
 from cache.blocks import PREFIX, Damage, Torn, blocks
 from cache.entry import LATEST
@@ -186,6 +185,8 @@ class Snapshot:
         """The recorded arguments of `tool` that are most like `arguments`: they differ in the
         fewest names, then in the fewest letters.
         """
+        from rapidfuzz.fuzz import ratio
+
         wanted = str(arguments)
 
         def distance(recorded: Mapping[str, Any]) -> tuple[int, float]:

@@ -109,9 +109,11 @@ class Gateway:
         trace: Trace | None = None,
         observers: Sequence[Observer] = (),
         clock: Clock | None = None,
+        lazy: bool = False,
     ) -> AsyncIterator["Gateway"]:
         """Open a gateway; leaving the context ends everything that it started. `tools` are Python
         functions that it serves beside its catalogue, as the tools of the providers in settings.
+        With `lazy` no upstream is opened before a call asks one, which suits few calls.
 
         Raises `SettingsError`, `CatalogError`, `SnapshotError` if the snapshot can't be read or
         recorded, and `OSError` if the cache can't be opened.
@@ -128,7 +130,7 @@ class Gateway:
                 (lambda: listed(answers, gateway._binder)) if asks else None,
             )
             answers = await parts.enter_async_context(
-                open_answers(settings, catalog, clock or Clock(), symbols, servers)
+                open_answers(settings, catalog, clock or Clock(), symbols, servers, lazy=lazy)
             )
             gateway = cls(settings, catalog, answers, trace, observers, symbols)
             gateway._sources, gateway._servers = (base, tools), servers

@@ -1,8 +1,5 @@
 """The simulated upstream: one local HTTP server that replaces all upstreams with made-up data."""
 
-from adapters.simulator.akshare import FUNCTIONS
-from adapters.simulator.faults import Fault, Faults
-from adapters.simulator.lies import Lie, Lies
-from adapters.simulator.server import SimulatedUpstream
+from manifests.common.lazy import importing
 
-__all__ = ["FUNCTIONS", "Fault", "Faults", "Lie", "Lies", "SimulatedUpstream"]
+__getattr__, __all__ = importing(__name__, __file__)

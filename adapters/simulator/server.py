@@ -19,7 +19,8 @@ from anyio import to_thread
 
 from adapters.host import LIED, ORIGINAL_HOST
 from adapters.providers import PROVIDERS
-from adapters.simulator.faults import Fault, Faults, play
+from adapters.simulator.faults import Fault, Faults
+from adapters.simulator.playing import play
 from adapters.simulator.shapes import Luck, Request
 from adapters.simulator.world.world import NOW, World
 from manifests import Catalog

@@ -18,6 +18,7 @@ import orjson
 
 from bench.agents.agent import Episode, Round, ToolCall, Turn
 from bench.models.client import Completion, FunctionCall, ModelClient
+from bench.models.need import BYTES_A_CHARACTER, ERROR_BYTES, MESSAGE_BYTES, ModelNeed, Within, size
 from bench.models.transcript import masked_pairs
 from bench.record import OUTPUT_CHARS, Ending, ModelCallRecord, ToolCallRecord
 from gateway.compress.cut import cut
@@ -197,6 +198,21 @@ class Conversation:
             self.messages.append({"role": "user", "content": text})
 
 
+def most_requested(system: int, within: Within, output_chars: int) -> ModelNeed:
+    """The most that the conversation of an episode requests, with a system message of so many
+    bytes: each turn may be asked for twice, and every call may be made in the first round.
+    """
+    turns, rounds = within.played_rounds + 1, within.played_rounds
+    head = system + size(within.task.question, LAST_WORD, ANSWER_NOW) + within.tools_bytes
+    if within.opening is not None:
+        rounds = min(rounds, KEPT_ROUNDS)
+        head += size(MOVES) + MOVES_CHARS * BYTES_A_CHARACTER
+    outputs = rounds * within.calls * within.read_bytes(output_chars)
+    answers = sum(min(turn, rounds) for turn in range(turns))
+    need = ModelNeed(turns, turns * (head + MESSAGE_BYTES) + outputs, answers)
+    return need.times(within.asks_a_turn)
+
+
 def latest(moves: Sequence[ToolCallRecord]) -> list[str]:
     """The latest calls as lines, oldest first: as many as a model reads."""
     lines: list[str] = []
@@ -225,7 +241,8 @@ def noted(model: ModelClient, episode: Episode, purpose: str) -> ModelCallRecord
 
 def error_text(code: str | None, message: str | None) -> str:
     """The text with which a model is informed of a failed call."""
-    return orjson.dumps({"error": {"code": code, "message": message}}).decode()
+    told = message and message[: ERROR_BYTES // BYTES_A_CHARACTER]
+    return orjson.dumps({"error": {"code": code, "message": told}}).decode()
 
 
 def read_arguments(text: str, cut_off: bool = False) -> tuple[dict[str, Any], str | None]:

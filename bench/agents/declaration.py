@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from bench.agents.agent import Agent
 from bench.models.client import ModelClient
+from bench.models.need import ModelNeed, Within
 from manifests import Catalog
 
 
@@ -46,7 +47,8 @@ class AgentType(Generic[Options]):
 
     `options` is a frozen dataclass with a default for each of its fields. An agent that reads no
     answers makes the same calls whatever tools and answers it gets. So it is offered no tools, and
-    its run can be forecast. `make` may raise `AgentSettingsError`.
+    its run can be forecast. `make` may raise `AgentSettingsError`. `need` says the most that an
+    episode requests of the model, if that is known.
     """
 
     name: str
@@ -56,6 +58,7 @@ class AgentType(Generic[Options]):
     needs_model: bool = False
     reads_answers: bool = True
     is_simulated: bool = False
+    need: Callable[[Options, Within], ModelNeed] | None = None
 
 
 AnyAgentType = AgentType[Any]

@@ -21,11 +21,18 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.agents.agent import Episode, Round, Turn
-from bench.agents.conversation import Conversation, FunctionTools, is_refusal, noted
+from bench.agents.conversation import (
+    Conversation,
+    FunctionTools,
+    is_refusal,
+    most_requested,
+    noted,
+)
 from bench.agents.conversation import read as read_round
 from bench.agents.declaration import AgentType
 from bench.agents.llm import PLANNER
 from bench.models.client import ModelClient, ModelError
+from bench.models.need import MESSAGE_BYTES, ModelNeed, Within, size
 from bench.record import OUTPUT_CHARS
 from gateway.compress.cut import cut
 from manifests import Manifest
@@ -221,10 +228,25 @@ class FatrAgent:
         return cut(kept if is_reduced else output, OUTPUT_CHARS - 1)
 
 
+def _need(options: FatrOptions, within: Within) -> ModelNeed:
+    """As of a conversation whose system message holds the inferred constraints, the request for
+    them, and one for each output that may be reduced.
+    """
+    question = size(within.task.question) + MESSAGE_BYTES
+    need = ModelNeed(1, size(INFER) + question)
+    if options.reduce:
+        output = within.read_bytes(REDUCED_FROM)
+        need += ModelNeed(within.calls, within.calls * (size(REDUCE) + question + output))
+        within = replace(within, output_bytes=None)
+    talk = most_requested(size(PLANNER, RULES, CAUTION), within, OUTPUT_CHARS)
+    return need + replace(talk, answers=talk.answers + talk.requests)
+
+
 FATR = AgentType(
     "fatr",
     "finance-aware tool routing",
     lambda options, parts: FatrAgent(parts.needed_model, options, parts.catalog.cards),
     FatrOptions,
     needs_model=True,
+    need=_need,
 )

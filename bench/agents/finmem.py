@@ -10,6 +10,7 @@ days raises or lowers the importance of the memories. The prompt is in our words
 
 import asyncio
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from bench.agents.conversation import noted
 from bench.agents.declaration import AgentSettingsError, AgentType
 from bench.agents.market import OBSERVE, TRADE, answer_of, beginning, observing
 from bench.models.client import ModelClient
+from bench.models.need import ModelNeed, Within
 from manifests.common.regular_file import read_text
 
 RECALL = "market_recall"
@@ -170,10 +172,26 @@ def _decision(text: str) -> dict[str, Any]:
     return {"action": action, "reason": reason[:REASON_CHARS], "memories": ",".join(ids[:100])}
 
 
+def _need(_: FinMemOptions, within: Within) -> ModelNeed:
+    """One request a day and asset, each of which becomes a call. Its texts are those of a market,
+    and have no bound.
+    """
+    opening = within.opening or {}
+    assets = str(opening.get("symbols", "")).count(",") + 1
+    most = within.calls + assets  # the last ones may exceed the limit
+    try:
+        first, last = (date.fromisoformat(str(opening[of])) for of in ("warm_up_from", "test_to"))
+        most = min(most, max((last - first).days + 1, 1) * assets)
+    except (KeyError, ValueError):
+        pass
+    return ModelNeed(most, None)
+
+
 FINMEM = AgentType(
     "finmem",
     "trades a market from a layered memory",
     lambda options, parts: FinMemAgent(parts.needed_model, options),
     FinMemOptions,
     needs_model=True,
+    need=_need,
 )

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from bench.agents.agent import Episode, Turn
-from bench.agents.conversation import Conversation, FunctionTools, read
+from bench.agents.conversation import Conversation, FunctionTools, most_requested, read
 from bench.agents.declaration import AgentType
 from bench.models.client import ModelClient
+from bench.models.need import ModelNeed, Within, size
 from bench.record import OUTPUT_CHARS
 from manifests.fintoolbench import Card
 
@@ -67,10 +68,15 @@ class LlmAgent:
         return await conversation.next_turn(self._model, episode)
 
 
+def _need(_: LlmOptions, within: Within) -> ModelNeed:
+    return most_requested(size(PLANNER), within, OUTPUT_CHARS)
+
+
 LLM = AgentType(
     "llm",
     "plain function calling",
     lambda options, parts: LlmAgent(parts.needed_model, options, parts.catalog.cards),
     LlmOptions,
     needs_model=True,
+    need=_need,
 )

@@ -19,6 +19,7 @@ from bench.agents.declaration import (
     NoOptions,
 )
 from bench.agents.function import FORM, function_type
+from bench.models.client import ErrorStreak
 from bench.models.settings import ModelSettings
 from bench.own import OwnError, is_own, lacking, load, words_of
 from gateway.pipeline.bind import masked
@@ -116,13 +117,19 @@ class AgentSettings:
 
 @asynccontextmanager
 async def open_agent(
-    settings: AgentSettings, catalog: Catalog, *, is_forecast: bool = False
+    settings: AgentSettings,
+    catalog: Catalog,
+    *,
+    is_forecast: bool = False,
+    streak: ErrorStreak | None = None,
 ) -> AsyncIterator[Agent]:
-    """The agent, for as long as the context is open. Raises `AgentSettingsError`."""
+    """The agent, for as long as the context is open; requests to its model are noted in `streak`.
+    Raises `AgentSettingsError`.
+    """
     async with AsyncExitStack() as parts:
         model = None
         if settings.model is not None:
-            model = await parts.enter_async_context(settings.model.open())
+            model = await parts.enter_async_context(settings.model.open(streak=streak))
         made_of = AgentParts(catalog, settings.seed, model, is_forecast)
         try:
             made = settings.type.make(settings.options, made_of)

@@ -1,8 +1,9 @@
 """Compares two runs, paired by task and repeat.
 
-A repeat counts if both runs have it. A task's outcome is the mean over those repeats, or their
-pass@k and pass^k, and the intervals are over tasks. For McNemar's test and for flips, a task passes
-if more than half of its repeats pass.
+Two tasks are the same if their questions are, whatever their ids. A repeat counts if both runs have
+it. A task's outcome is the mean over those repeats, or their pass@k and pass^k, and the intervals
+are over tasks. For McNemar's test and for flips, a task passes if more than half of its repeats
+pass.
 """
 
 from array import array
@@ -10,15 +11,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from math import comb, exp, fsum, isfinite, lgamma, log, sqrt
+from math import isfinite
 from pathlib import Path
-from statistics import fmean, variance
+from statistics import fmean
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
-from bench.metrics.interval import ONE, OverTasks, student
+from bench.analysis.significance import holm, mcnemar, mean_interval, t_test
+from bench.metrics.interval import ONE
 from bench.metrics.means import Measured
 from bench.metrics.passes import KS, pass_parts
+from bench.question import digest_of
 from bench.record import EpisodeRecord
 from bench.runs.about import RunInfo
 from bench.runs.reader import Run as RunFiles
@@ -28,11 +31,12 @@ from bench.suites.suite import SHARED_MEASURES, Measure, Suite
 from bench.suites.suite import measure as measure_episode
 
 QUESTION_CHARS = 80
-_EXACT_TO = 1_000
+FEW = 10
+"""A group of fewer tasks is not tested."""
 
 _OTHER_ANSWERS = "tools may have answered differently"
 UNFAIR: Mapping[str, str] = {
-    **dict.fromkeys(("suite", "suite_digest"), "tasks of the same id may differ"),
+    **dict.fromkeys(("suite", "suite_digest"), "tasks of the same question may differ"),
     **dict.fromkeys(("top_k", "catalog_revision"), "agents were offered other tools"),
     **dict.fromkeys(
         ("judge", ENDPOINT, "judge_repeats"), "scores and marks come from different judges"
@@ -66,6 +70,22 @@ class Row:
     series: "array[float] | None"
 
 
+class Asked(NamedTuple):
+    """What an episode says of its task: digests of its question and of how it is solved, and its
+    row in each group of the suite.
+    """
+
+    category: str
+    question: str
+    digest: str
+    solution: str
+    rows: tuple[str, ...]
+
+    def is_like(self, other: "Asked") -> bool:
+        """Whether the question is the same."""
+        return self.digest == other.digest
+
+
 Pairs = Mapping[str, Sequence[tuple[Row, Row]]]
 """By task, the repeats that both runs have."""
 
@@ -79,7 +99,7 @@ class Run:
         self.about = files.about
         self.suite = suite_of_run(files.about.suite, suite)
         self.rows: dict[str, dict[int, Row]] = {}
-        self.tasks: dict[str, tuple[str, str]] = {}
+        self.tasks: dict[str, Asked] = {}
         self.measures = (*self.suite.measures, *SHARED_MEASURES)
         self.judges: Counter[str] = Counter()
         marked, unmarked = set[str](), defaultdict[str, list[Row]](list)
@@ -94,7 +114,8 @@ class Run:
                 marked.update(name for name, of in measured.figures.items() if of is not None)
                 for name in measured.unmarked:
                     unmarked[name].append(row)
-                self.tasks.setdefault(record.id, (record.category, _short(record.question)))
+                if record.id not in self.tasks:
+                    self.tasks[record.id] = _asked(self.suite, record)
         for name in marked & unmarked.keys():
             for row in unmarked[name]:
                 row.figures[name] = 0.0
@@ -104,17 +125,15 @@ class NothingInCommonError(Exception):
     """Two runs have no repeat of a task in common; the text says what each has."""
 
 
-def compare(a: Run, b: Run, *, only: Sequence[str] = ()) -> dict[str, Any]:
+def compare(a: Run, b: Run, *, only: Sequence[str] = (), by: Sequence[str] = ()) -> dict[str, Any]:
     """The result of `finbench compare` as plain data. Differences are B minus A. `only` names the
-    measures to compare, by default all. Raises `NothingInCommonError`.
+    measures to compare, by default all; `by` the groups whose rows are compared too. Raises
+    `NothingInCommonError`.
     """
-    pairs = {
-        task: [(rows[n], b.rows[task][n]) for n in sorted(rows.keys() & b.rows[task].keys())]
-        for task, rows in a.rows.items()
-        if task in b.rows and rows.keys() & b.rows[task].keys()
-    }
+    same = counterparts(a, b)
+    pairs = paired(a, b, same)
     if not pairs:
-        raise NothingInCommonError(_apart(a, b))
+        raise NothingInCommonError(_apart(a, b, same))
     net = {
         task: [pair for pair in both if not any(row.infrastructure for row in pair)]
         for task, both in pairs.items()
@@ -126,7 +145,7 @@ def compare(a: Run, b: Run, *, only: Sequence[str] = ()) -> dict[str, Any]:
             if measure.net:
                 readings[f"{measure.name}_net"] = measure, net
     outcomes = {
-        name: [_outcome(measure, of[task]) for task in pairs]
+        name: [outcome_of(measure, of[task]) for task in pairs]
         for name, (measure, of) in readings.items()
     }
     widest = {metric.name: metric.high - metric.low for metric in a.suite.metrics}
@@ -134,8 +153,9 @@ def compare(a: Run, b: Run, *, only: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "tasks": {
             "common": len(pairs),
-            "only_a": sorted(a.rows.keys() - b.rows.keys()),
-            "only_b": sorted(b.rows.keys() - a.rows.keys()),
+            "only_a": sorted(a.rows.keys() - same.keys()),
+            "only_b": sorted(b.rows.keys() - {*same.values()}),
+            **_unlike(a, b, same),
         },
         "episodes": {
             "common": (common := sum(map(len, pairs.values()))),
@@ -149,8 +169,80 @@ def compare(a: Run, b: Run, *, only: Sequence[str] = ()) -> dict[str, Any]:
         }
         | dict(_passes(a.suite, pairs, only)),
         **({"days": days} if days else {}),
+        **({"groups": _groups(a, by, readings, outcomes, [*pairs], widest)} if by else {}),
         "flips": list(_flips(a, pairs, net)),
     }
+
+
+def counterparts(a: Run, b: Run) -> dict[str, str]:
+    """By task of `a`, the task of `b` with the same question: that of the same id, else the only
+    one, if no other of `a` has that question.
+    """
+    asked = [{task: run.tasks[task] for task in run.rows} for run in (a, b)]
+    same = {t: t for t, of in asked[0].items() if t in asked[1] and of.is_like(asked[1][t])}
+    left = [{t: of for t, of in one.items() if t not in same and of.question} for one in asked]
+    often = [Counter(of.digest for of in one.values()) for one in left]
+    theirs = {of.digest: task for task, of in left[1].items()}
+    same |= {
+        task: theirs[of.digest]
+        for task, of in left[0].items()
+        if often[0][of.digest] == often[1][of.digest] == 1
+    }
+    return {task: same[task] for task in a.rows if task in same}
+
+
+def paired(a: Run, b: Run, same: Mapping[str, str]) -> Pairs:
+    """By task of `a`, the repeats that its counterpart in `b` has too."""
+    return {
+        task: [(rows[n], b.rows[theirs][n]) for n in sorted(both)]
+        for task, theirs in same.items()
+        if (both := (rows := a.rows[task]).keys() & b.rows[theirs].keys())
+    }
+
+
+def _unlike(a: Run, b: Run, same: Mapping[str, str]) -> dict[str, list[str]]:
+    """The ids that stand for `other_questions` in the two runs; the tasks that have `other_ids`,
+    and those with `other_solutions`, which are another gold answer or other labels.
+    """
+    found = {
+        "other_questions": [t for t in a.rows if t in b.rows and same.get(t) != t],
+        "other_ids": [t for t, theirs in same.items() if t != theirs],
+        "other_solutions": [
+            t for t, theirs in same.items() if a.tasks[t].solution != b.tasks[theirs].solution
+        ],
+    }
+    return {name: sorted(tasks) for name, tasks in found.items() if tasks}
+
+
+def _groups(
+    a: Run,
+    by: Sequence[str],
+    readings: Mapping[str, tuple[Measure, Pairs]],
+    outcomes: Mapping[str, Sequence[tuple[float, float] | None]],
+    tasks: Sequence[str],
+    widest: Mapping[str, float],
+) -> dict[str, Any]:
+    """By group and row, each measure over the row's tasks, with a p-value that is corrected for all
+    rows of the measure; None where a row has fewer than `FEW` tasks.
+    """
+    places = {name: place for place, name in enumerate(a.suite.all_groups())}
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, (measure, _) in readings.items():
+        tested: list[tuple[dict[str, Any], float]] = []
+        for group in by:
+            rows: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+            for task, outcome in zip(tasks, outcomes[name], strict=True):
+                rows[a.tasks[task].rows[places[group]]] += [outcome] if outcome else []
+            for row, of in sorted(rows.items()):
+                figures = _figures(of, measure, widest.get(measure.name))
+                if len(of) >= FEW:
+                    p = figures["p"] if measure.test else t_test([y - x for x, y in of])
+                    tested.append((figures, 1.0 if p is None else p))
+                figures["p"] = None
+                found.setdefault(group, {}).setdefault(row, {})[name] = figures
+        for (figures, _), p in zip(tested, holm([p for _, p in tested]), strict=True):
+            figures["p"] = p
+    return found
 
 
 def _passes(
@@ -180,19 +272,21 @@ def _days(a: Run, pairs: Pairs) -> dict[str, Any]:
         known = [(x.series, y.series) for x, y in both if x.series and y.series]
         if known:
             sides = [x for x, _ in known], [y for _, y in known]
-            found[task] = a.suite.compare_series(a.tasks[task][0], *sides)
+            found[task] = a.suite.compare_series(a.tasks[task].category, *sides)
     return found
 
 
-def _apart(a: Run, b: Run) -> str:
+def _apart(a: Run, b: Run, same: Mapping[str, str]) -> str:
     have = " and ".join(
         f"{run.files.path} has {len(run.rows)} tasks of {run.about.suite}" for run in (a, b)
     )
-    what = "repeat of a task" if a.rows.keys() & b.rows.keys() else "task"
-    return f"no {what} is in both runs: {have}"
+    what = "repeat of a task" if same else "task"
+    other = len(a.rows.keys() & b.rows.keys() - same.keys())
+    why = f"; {other} ids stand for another question in each" if other else ""
+    return f"no {what} is in both runs: {have}{why}"
 
 
-def _outcome(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> tuple[float, float] | None:
+def outcome_of(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> tuple[float, float] | None:
     """Both means over the repeats that have a figure in both runs; None if there are none."""
     figures = [(a.figures.get(measure.name), b.figures.get(measure.name)) for a, b in pairs]
     known = [(a, b) for a, b in figures if a is not None and b is not None]
@@ -235,12 +329,12 @@ def _flips(a: Run, pairs: Pairs, net: Pairs) -> Iterator[dict[str, Any]]:
         before, after = _sides(both)
         if before == after:
             continue
-        category, question = a.tasks[task]
+        asked = a.tasks[task]
         still = _sides(net[task])
         yield {
             "id": task,
-            "category": category,
-            "question": question,
+            "category": asked.category,
+            "question": asked.question,
             "flip": "pass to fail" if before else "fail to pass",
             "a": _reason([row for row, _ in both], before),
             "b": _reason([row for _, row in both], after),
@@ -262,8 +356,10 @@ def _reason(rows: Sequence[Row], passed: bool) -> str:
 
 def _settings(a: RunInfo, b: RunInfo) -> list[dict[str, Any]]:
     """The settings in which the runs differ, and why a difference is unfair, if it is."""
+    whole = {run.content.get("selection", {}).get("of_digest", run.suite_digest) for run in (a, b)}
+    fair = ("suite_digest",) if len(whole) == 1 else ()  # only other tasks of the same were chosen
     return [
-        {"name": name, "a": ours, "b": theirs, "unfair": UNFAIR.get(name)}
+        {"name": name, "a": ours, "b": theirs, "unfair": None if name in fair else UNFAIR.get(name)}
         for name in SETTINGS
         if (ours := a.content.get(name)) != (theirs := b.content.get(name))
     ]
@@ -283,39 +379,18 @@ def _row(suite: type[Suite], record: EpisodeRecord, measured: Measured) -> Row:
     return Row(*verdict, figures, intern(why), days)
 
 
+def _asked(suite: type[Suite], record: EpisodeRecord) -> Asked:
+    solution = (record.ground_truth, record.labelled_tools, record.labelled_arguments)
+    rows = (intern(suite.row_of(record, group)) for group in suite.all_groups())
+    return Asked(
+        intern(record.category),
+        _short(record.question),
+        digest_of(record.question),
+        digest_of(repr(solution)),
+        tuple(rows),
+    )
+
+
 def _short(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= QUESTION_CHARS else f"{text[: QUESTION_CHARS - 1]}…"
-
-
-def mcnemar(only_a: int, only_b: int) -> float:
-    """The exact two-sided p-value of McNemar's test (Psychometrika 12(2), 1947), for pairs that
-    passed on one side only: twice the lower tail of a fair coin, at most 1.
-    """
-    n, fewer = only_a + only_b, min(only_a, only_b)
-    if n <= _EXACT_TO:
-        tail = sum(comb(n, k) for k in range(fewer + 1)) / (1 << n)
-    else:  # exact integers of n bits would take minutes
-        whole = lgamma(n + 1) - n * log(2)
-        tail = fsum(exp(whole - lgamma(k + 1) - lgamma(n - k + 1)) for k in range(fewer + 1))
-    return min(1.0, 2 * tail)
-
-
-def mean_interval(differences: Sequence[float], most: float | None) -> tuple[float, float] | None:
-    """The 95 % interval of the mean of differences, one a task, that lie between -`most` and
-    `most`.
-
-    It is that of `OverTasks`. Where there is no such bound, it is Student's; then nothing can be
-    said of one difference, or of equal ones, and the interval is None.
-    """
-    if most is not None:
-        over = OverTasks()
-        for difference in differences:
-            over.count(round((difference + most) / (2 * most) * ONE), ONE)
-        places = over.interval()
-        return places and ((2 * places[0] - 1) * most, (2 * places[1] - 1) * most)
-    if len(set(differences)) < 2:
-        return None
-    middle, tasks = fmean(differences), len(differences)
-    reach = student(max(tasks - 1, 2)) * sqrt(variance(differences) / tasks)
-    return middle - reach, middle + reach

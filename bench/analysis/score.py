@@ -22,7 +22,7 @@ from bench.record import EpisodeRecord
 from bench.runs.about import COMPLETE
 from bench.runs.digest import run_digest
 from bench.runs.directory import RunDirectory
-from bench.runs.metrics import JUDGE, RunMetrics
+from bench.runs.metrics import JUDGE, Breakdown, RunMetrics
 from bench.runs.output import check_outside, made_from
 from bench.runs.reader import Run
 from bench.runs.resume import ENDPOINT, TRANSCRIPTS
@@ -101,9 +101,10 @@ async def score_records(
     out: JsonLines | None = None,
     items: JsonLines | None = None,
     run: RunDirectory | None = None,
+    groups: Breakdown | None = None,
 ) -> RunMetrics:
     """The metrics of `records`, which also go into the new `run`; its episodes also go to `out`,
-    and the suite's verdict on each to `items`.
+    the suite's verdict on each to `items`, and its metrics by group to `groups`.
 
     With `keep`, existing judgements stay and `judging` judges the other episodes. Without it, every
     episode is judged anew; if there is no judge, none has a judgement. Raises what reading
@@ -117,6 +118,8 @@ async def score_records(
         in_work.popleft()
         if run is None:
             metrics.add(record)
+        if groups is not None:
+            groups.add(record)
         await _put(record, record.episode, None if run is None else run.episodes)
         await _put(record, record.episode, out)
         if items is not None:

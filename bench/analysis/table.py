@@ -11,20 +11,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from math import exp, lgamma, log, sqrt
 from pathlib import Path
-from statistics import fmean, variance
 from typing import Any
 
 import orjson
 
-from bench.analysis.compare import Run, compare
+from bench.analysis.compare import Run, compare, counterparts, outcome_of, paired
+from bench.analysis.significance import SIGNIFICANT, holm, t_test
 from bench.metrics.interval import percent
 from bench.metrics.passes import KS
-from bench.suites.suite import Metric, Suite
+from bench.models.prices import Prices
+from bench.suites.suite import Measure, Metric, Suite
 from manifests.common.regular_file import read_text
 
-SIGNIFICANT = 0.05
 MOST_BYTES = 2**24
 
 
@@ -41,6 +40,7 @@ class Line:
     run: Run
     label: str
     metrics: Mapping[str, Any]
+    prices: Prices | None = None
     rank: int | None = None
     p: dict[int, float] = field(default_factory=dict)
 
@@ -55,6 +55,12 @@ class Line:
         if not usage["model_calls"]["calls"]:
             return None
         return float(usage["tokens"]["input"] + usage["tokens"]["output"]) / self.episodes
+
+    @property
+    def money(self) -> float | None:
+        """Money of the agent's model an episode, None where it is unknown or there is no model."""
+        money = self.prices and self.prices.money(self.metrics, "agent")
+        return None if not money or money.amount is None else money.amount / self.episodes
 
     @property
     def episodes(self) -> int:
@@ -73,11 +79,14 @@ class Line:
                 yield f"pass^{k}", percent(found["pass_hat_k"]), interval
 
 
-def lines_of(runs: Sequence[Run]) -> list[Line]:
+def lines_of(runs: Sequence[Run], prices: Prices | None = None) -> list[Line]:
     """The lines of a table, in the order of the runs; those of one label also have the name of
-    their folder.
+    their folder. Money is by these `prices`, else by those that each run was given.
     """
-    lines = [Line(run, _label(run.about.content), _metrics(run.files.path)) for run in runs]
+    lines = [
+        Line(run, _label(run.about.content), _metrics(run.files.path), prices or run.about.prices)
+        for run in runs
+    ]
     labels = [line.label for line in lines]
     for line in lines:
         if labels.count(line.label) > 1:
@@ -93,8 +102,9 @@ def rank(lines: Sequence[Line], measure: str) -> None:
     sign = -1 if metric is not None and metric.better == "less" else 1
     pairs, found = [*combinations(range(len(lines)), 2)], list[tuple[float, float]]()
     for a, b in pairs:
-        figures = compare(lines[a].run, lines[b].run, only=[measure])["metrics"][measure]
-        p = figures["p"] if of.test else _t_test(lines[a].run, lines[b].run, measure)
+        sides = lines[a].run, lines[b].run
+        figures = compare(*sides, only=[measure])["metrics"][measure]
+        p = figures["p"] if of.test else _p_value(*sides, of)
         better = sign * float(figures["difference"] or 0.0)
         found.append((1.0 if p is None else p, better))
     corrected = holm([p for p, _ in found])
@@ -125,59 +135,10 @@ def ranked(lines: Sequence[Line], measure: str | None = None) -> tuple[str, list
     return measure, [line for line, of in zip(lines, tasks, strict=True) if of != most]
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values corrected by Holm's step down, in the same order."""
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    corrected, before = [0.0] * len(p_values), 0.0
-    for place, number in enumerate(order):
-        before = max(before, min(1.0, (len(order) - place) * p_values[number]))
-        corrected[number] = before
-    return corrected
-
-
-def _t_test(a: Run, b: Run, measure: str) -> float | None:
-    """The two-sided p-value of a paired t-test over tasks; None with fewer than two tasks."""
-    differences = []
-    for task, rows in a.rows.items():
-        both = [(rows[n], b.rows[task][n]) for n in rows if n in b.rows.get(task, {})]
-        known = [
-            (x.figures[measure], y.figures[measure])
-            for x, y in both
-            if x.figures.get(measure) is not None and y.figures.get(measure) is not None
-        ]
-        if known:
-            differences.append(fmean((y or 0.0) - (x or 0.0) for x, y in known))
-    if len(differences) < 2:
-        return None
-    spread, size = variance(differences), max(map(abs, differences))
-    if spread <= (1e-9 * size) ** 2:  # all alike: only their sign tells something
-        return min(1.0, 2 * 0.5 ** len(differences)) if size else 1.0
-    t = fmean(differences) / sqrt(spread / len(differences))
-    degrees = len(differences) - 1
-    return _beta(degrees / (degrees + t * t), degrees / 2, 0.5)
-
-
-def _beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function, by Lentz's continued fraction (DLMF 8.17.22)."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(1 - x))
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _beta(1 - x, b, a)
-    tiny = 1e-300
-    c, d = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
-    fraction = d
-    for m in range(1, 500):
-        for numerator in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d = 1 / ((1 + numerator * d) or tiny)
-            c = (1 + numerator / c) or tiny
-            fraction *= c * d
-        if abs(c * d - 1) < 1e-14:
-            break
-    return front * fraction / a
+def _p_value(a: Run, b: Run, measure: Measure) -> float | None:
+    """That of the paired t-test over tasks."""
+    outcomes = (outcome_of(measure, both) for both in paired(a, b, counterparts(a, b)).values())
+    return t_test([y - x for x, y in filter(None, outcomes)])
 
 
 def _label(about: Mapping[str, Any]) -> str:

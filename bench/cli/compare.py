@@ -1,20 +1,22 @@
 """`finbench compare`: a paired comparison of two runs, as tables or JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import of_suite, suite_in
+from bench.cli.options import check_groups, names_of, of_suite, suite_in
 from gateway.cli.options import echo_json
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from bench.analysis.agreement import Scores
+    from bench.record import EpisodeRecord
 
 _RUN_DIR = click.Path(exists=True, path_type=Path)
 _NAMED, _FLIPS = 10, 50
@@ -35,6 +37,14 @@ _NAMED, _FLIPS = 10, 50
     is_flag=True,
     help="Compare the judges of two runs or judged traces (`score --out`) of the same episodes.",
 )
+@click.option(
+    "--by",
+    callback=names_of,
+    default="",
+    metavar="GROUP,...",
+    help="Also compare within each language, category, source, difficulty, or another group of the "
+    "suite.",
+)
 @of_suite
 @click.option("--json", "as_json", is_flag=True)
 def compare(
@@ -42,10 +52,11 @@ def compare(
     run_b: Path,
     metrics: tuple[str, ...],
     judges: bool,
+    by: list[str],
     suite: str | None,
     as_json: bool,
 ) -> None:
-    """Compare RUN_B with RUN_A, task by task.
+    """Compare RUN_B with RUN_A, task by task; a task is known by its question.
 
     Differences are B minus A, with 95 % intervals over tasks; p comes from McNemar's exact test.
     With --judges, the agreement of two judges on the same episodes: Cohen's
@@ -80,17 +91,18 @@ def compare(
         warn_of_changes(run)
         warn_of_suite(run, suite)
         warn_of_simulation(run)
+    check_groups(by, a.suite)
     passes = [*PASSES] if a.suite.has_verdicts else []
     _check_names(metrics, [*(measure.name for measure in a.measures), *passes])
     try:
-        result = compared(a, b, only=metrics)
+        result = compared(a, b, only=metrics, by=by)
     except NothingInCommonError as error:
         raise click.UsageError(str(error)) from error
     if as_json:
         echo_json({"a": str(run_a), "b": str(run_b), **result})
     else:
         shares = {*passes, *(measure.name for measure in a.measures if measure.is_share)}
-        _show(result, run_a, run_b, shares)
+        _show(result, run_a, run_b, shares, [*(one.name for one in a.suite.measures), *metrics])
 
 
 def _check_names(given: Sequence[str], known: Sequence[str]) -> None:
@@ -102,8 +114,15 @@ def _check_names(given: Sequence[str], known: Sequence[str]) -> None:
 def _compare_judges(a: Path, b: Path, only: Sequence[str], *, as_json: bool) -> None:
     from bench.analysis.agreement import agreement
 
-    scores_a, judges_a = _judged(a)
-    scores_b, judges_b = _judged(b)
+    asked_a, asked_b = dict[str, str](), dict[str, str]()
+    scores_a, judges_a = _judged(a, asked_a)
+    scores_b, judges_b = _judged(b, asked_b)
+    if unlike := sorted(e for e, asked in asked_a.items() if asked_b.get(e, asked) != asked):
+        text = f"have another question in each, and are no pair: {_named(unlike)}"
+        echo(f"finbench: {len(unlike)} episodes {text}", err=True)
+        for of_metric in scores_a.values():
+            for episode in unlike:
+                of_metric.pop(episode, None)
     metrics = agreement(scores_a, scores_b)
     if not any(found["episodes"] for found in metrics.values()):
         raise click.ClickException("no episode has valid scores of both judges for one metric")
@@ -119,24 +138,39 @@ def _compare_judges(a: Path, b: Path, only: Sequence[str], *, as_json: bool) -> 
         _show_agreement(result)
 
 
-def _judged(path: Path) -> "tuple[Scores, list[str]]":
-    """The scores in a run or a judged file, and who gave them."""
+def _named(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest
+
+
+def _judged(path: Path, asked: dict[str, str]) -> "tuple[Scores, list[str]]":
+    """The scores in a run or a judged file, and who gave them. Into `asked` goes a digest of each
+    episode's question, as far as it is known.
+    """
     from bench.analysis.agreement import scores_of
     from bench.analysis.score import Episodes
     from bench.cli.warnings import check_one_judge, warn_of_changes, warn_of_incomplete
+    from bench.question import digest_of
     from bench.runs.directory import RunDirectoryError
     from bench.runs.reader import Run
     from bench.suites.suite import TraceFormatError
     from bench.suites.traces import read_trace
 
+    def noted(records: "Iterable[EpisodeRecord]") -> "Iterator[EpisodeRecord]":
+        for record in records:
+            if record.question.strip():
+                asked[record.episode] = digest_of(record.question)
+            yield record
+
     try:
         if path.is_dir():
             run = Run.open(path)
             warn_of_changes(run)
-            scores, judges = scores_of(record for record, _ in run.episodes())
+            scores, judges = scores_of(noted(record for record, _ in run.episodes()))
         else:
             episodes = Episodes(read_trace(path))
-            scores, judges = scores_of(episodes)
+            scores, judges = scores_of(noted(episodes))
             warn_of_incomplete(episodes)
     except (RunDirectoryError, TraceFormatError) as error:
         raise click.ClickException(str(error)) from error
@@ -166,7 +200,9 @@ def _show_agreement(result: dict[str, Any]) -> None:
     )
 
 
-def _show(result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str]) -> None:
+def _show(
+    result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str], by_group: Sequence[str]
+) -> None:
     from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=120, markup=True)
@@ -175,15 +211,57 @@ def _show(result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str]) ->
     console.print(f"tasks in both: {tasks['common']}, by {episodes['common']} episodes of each")
     for side in ("a", "b"):
         if only := tasks[f"only_{side}"]:
-            rest = f" and {len(only) - _NAMED} more" if len(only) > _NAMED else ""
-            listed = ", ".join(only[:_NAMED]) + rest
-            console.print(f"tasks only in {side.upper()}: {len(only)}: {listed}", markup=False)
+            text = f"tasks only in {side.upper()}: {len(only)}: {_named(only)}"
+            console.print(text, markup=False)
         if left := episodes[f"only_{side}"]:
             console.print(f"episodes of {side.upper()} without a counterpart: {left}")
+    for name, text in _UNLIKE.items():
+        if found := tasks.get(name):
+            console.print(f"{text}: {len(found)}: {_named(found)}", markup=False)
     _show_settings(console, result["settings"])
     show_metrics(console, result["metrics"], shares)
+    _show_groups(console, result.get("groups", {}), shares, by_group)
     _show_days(console, result.get("days", {}))
     _show_flips(console, result["flips"])
+
+
+_UNLIKE = {
+    "other_questions": "ids of another question in each run, which are no pair",
+    "other_ids": "tasks of another id in B, paired by their question",
+    "other_solutions": "tasks with another gold answer or other labels in B",
+}
+
+
+def _show_groups(
+    console: "Console",
+    groups: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    shares: AbstractSet[str],
+    metrics: Sequence[str],
+) -> None:
+    """The differences of these metrics in each row of the groups, if any were asked for."""
+    from bench.analysis.compare import FEW
+
+    for group, rows in groups.items():
+        heads = ("metric", "tasks", "A", "B", "B - A", "95 % interval", "p")
+        table = _table(group, *heads, right=range(2, 8))
+        for row, of_row in rows.items():
+            shown = [name for name in dict.fromkeys(metrics) if of_row.get(name, {}).get("tasks")]
+            for place, name in enumerate(shown):
+                found, number = of_row[name], _share if name in shares else _number
+                ends = (number(end, sign=True) for end in found["interval"] or ())
+                table.add_row(
+                    *("" if place else _plain(row) or "none", name, str(found["tasks"])),
+                    *(number(found[side]) for side in ("a", "b")),
+                    *(number(found["difference"], sign=True), " to ".join(ends) or "undefined"),
+                    "too few" if found["p"] is None else f"{found['p']:.3g}",
+                )
+        console.print(table)
+    if groups:
+        console.print(
+            "by group: p is of McNemar's exact test, else of a paired t-test over tasks, corrected "
+            f"by Holm's method for all groups of a metric; of fewer than {FEW} tasks it is not "
+            "computed. Intervals are each of one group alone"
+        )
 
 
 def _show_days(console: "Console", days: Mapping[str, Mapping[str, Any]]) -> None:

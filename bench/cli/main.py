@@ -25,6 +25,7 @@ from bench.cli.run import run_suite
 from bench.cli.score import score
 from bench.cli.score_answer import score_answer
 from bench.cli.speed import speed
+from bench.cli.sweep import sweep
 from bench.cli.table import table
 from bench.cli.tasks import tasks
 from bench.cli.view import view
@@ -53,6 +54,7 @@ for command in (
     view,
     compare,
     table,
+    sweep,
     export,
     simulated_model,
     speed,

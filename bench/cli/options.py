@@ -2,7 +2,8 @@
 
 import math
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from bench.judges.registry import JudgeSettings
+    from bench.models.prices import Prices
     from bench.suites.suite import Suite
     from manifests import Catalog
 
@@ -55,6 +57,31 @@ class JsonObject(click.ParamType[dict[str, Any]]):
         if not isinstance(read, dict):
             self.fail(f'{value[:100]!r} is no JSON object, such as {{"top_p": 0.7}}', param, ctx)
         return read
+
+
+class PricesFile(click.ParamType["Prices"]):
+    """A file of prices, which is read."""
+
+    name = "FILE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> "Prices":
+        from bench.models.prices import Prices, PricesError
+
+        if isinstance(value, Prices):
+            return value
+        try:
+            return Prices.read(Path(str(value)))
+        except PricesError as error:
+            self.fail(str(error), param, ctx)
+
+
+with_prices = click.option(
+    "--prices",
+    type=PricesFile(),
+    help="Prices of models, a million tokens each, as TOML or JSON; gives the money.",
+)
 
 
 def whole(least: int = -MOST) -> click.IntRange:
@@ -112,6 +139,11 @@ with_cards = click.option(
 )
 
 
+def names_of(_: click.Context, __: click.Parameter, value: str) -> list[str]:
+    """Callback of an option that takes names with commas between them."""
+    return [*dict.fromkeys(name.strip() for name in value.split(",") if name.strip())]
+
+
 def beside(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
     """Callback of an option that may be `module:Name`: while the command runs, modules beside that
     one are importable, since it may import them late.
@@ -120,6 +152,31 @@ def beside(context: click.Context, _: click.Parameter, value: str | None) -> str
         context.with_resource(importable())
     return value
 
+
+choosing = together(
+    click.option(
+        "--tasks",
+        metavar="N|FILE|ID,...",
+        help="Only so many tasks, drawn by --seed; or those whose ids are given, or are in a file: "
+        'one a line, or JSON Lines with "id" or "task".',
+    ),
+    click.option(
+        "--stratify",
+        callback=names_of,
+        default="",
+        metavar="FIELD,...",
+        help="With --tasks N: in the proportions of language, category, source or difficulty.",
+    ),
+)
+
+by_groups = click.option(
+    "--by",
+    callback=names_of,
+    default="",
+    metavar="GROUP,...",
+    help="Also show the figures by language, category, source, difficulty, or another group of the "
+    "suite.",
+)
 
 of_suite = click.option(
     "--suite",
@@ -196,6 +253,68 @@ def suite_in(run_dir: Path, given: str | None) -> "type[Suite]":
         raise click.ClickException(str(error)) from error
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
+
+
+def check_groups(given: Iterable[str], suite: "type[Suite]") -> None:
+    """A usage error for a group that the suite does not have."""
+    from manifests.common.nearest import not_among
+
+    groups = suite.all_groups()
+    for name in given:
+        if name not in groups:
+            raise click.UsageError(f"--by: there is no group {not_among(name, groups)}")
+
+
+def suite_of_chosen(suite: "Suite", options: Mapping[str, Any]) -> "Suite":
+    """The suite with the tasks that the options of `choosing` and `--seed` name. Raises
+    `SuiteError`; a usage error for a file that can't be read.
+    """
+    text, stratify = options["tasks"], options["stratify"]
+    is_number = text is not None and text.isdecimal() and len(text) <= len(str(MOST))
+    if stratify and not is_number:
+        raise click.UsageError("--stratify wants --tasks N, a number of tasks to draw")
+    if text is None:
+        return suite
+    if is_number:
+        return suite.selected(int(text), seed=options["seed"], stratify=stratify)
+    ids, known = {one.strip() for one in text.split(",")} - {""}, {task.id for task in suite.tasks}
+    if not ids <= known and _is_path(text):
+        ids = _ids_in(Path(text))
+    return suite.selected(ids)
+
+
+def _is_path(text: str) -> bool:
+    """Whether a text is that of a file, or could only be."""
+    with suppress(OSError, ValueError):
+        if Path(text).exists():
+            return True
+    return "/" in text or text.endswith((".txt", ".jsonl", ".json"))
+
+
+def _ids_in(file: Path) -> set[str]:
+    """The ids of tasks in a file, one a line."""
+    import orjson
+
+    from bench.json_lines import JsonLinesError, lines
+    from bench.suites.suite import MOST_IDS
+
+    ids = set[str]()
+    try:
+        for line in lines(file):
+            try:
+                text = line.text.decode().strip()
+                found = orjson.loads(text) if text.startswith("{") else {"id": text}
+            except ValueError as error:
+                raise line.error(str(error)) from error
+            name = found.get("id", found.get("task"))
+            if not isinstance(name, str):
+                raise line.error('it has no text "id" or "task"')
+            ids.add(name)
+            if len(ids) > MOST_IDS:
+                raise line.error(f"there are over {MOST_IDS} ids")
+    except JsonLinesError as error:
+        raise click.UsageError(f"--tasks: {error}") from error
+    return ids
 
 
 def judge_settings(options: dict[str, Any], suite: "type[Suite]") -> "JudgeSettings":

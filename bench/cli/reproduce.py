@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import beside, catalog_in, is_given
+from bench.cli.options import beside, catalog_in, is_given, suite_of_chosen
 from bench.cli.run import plan_of, run_suite
 from gateway.cli.options import echo_json
 
@@ -34,7 +34,8 @@ _NEUTRAL = frozenset(
         *("judge_model", "judge_base_url", "judge_header", "embedding_model", "embedding_url"),
         *("upstream", "mode", "snapshot", "market", "gateway", "reading", "seed", "as_json"),
         *("out", "resume", "failed_too", "accept_changes", "concurrency", "starts_per_s"),
-        *("engine", "players", "dashboard", "only_plan", "repeats"),
+        *("engine", "players", "dashboard", "only_plan", "repeats", "by", "stratify"),
+        *("prices", "max_model_errors", "no_transcripts"),
         *(f"simulated_{name}" for name in ("seed", "now", "latency_s", "hang_rate")),
     }
 )
@@ -133,7 +134,7 @@ def _arguments(
         for option, brings in paper.implied.items():
             if theirs.params[option] is not None and not any(one in options for one in brings):
                 ours += brings
-        loaded = _loaded(suite, theirs.params["dataset"])
+        loaded = _loaded(suite, theirs.params)
         if theirs.params["out"] is None and theirs.params["resume"]:
             raise click.UsageError("--resume wants --out RUN_DIR")
     theirs_say = is_given(theirs, "episodes") or is_given(theirs, "repeats")
@@ -146,15 +147,16 @@ def _arguments(
     return arguments, run_suite.make_context(name, [*arguments], parent=parent), loaded
 
 
-def _loaded(name: str, dataset: Path | None) -> "Suite | None":
-    """The suite with its tasks; None without the dataset that it wants."""
+def _loaded(name: str, options: Mapping[str, Any]) -> "Suite | None":
+    """The suite with the tasks that are chosen; None without the dataset that it wants."""
     from bench.suites import BUILT_IN, load_suite
     from bench.suites.suite import SuiteError
 
+    dataset = options["dataset"]
     if dataset is None and name not in BUILT_IN:
         return None
     try:
-        return load_suite(name, dataset)
+        return suite_of_chosen(load_suite(name, dataset), options)
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
 

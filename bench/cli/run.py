@@ -4,7 +4,7 @@ import asyncio
 import sys
 import time
 from contextlib import redirect_stdout
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +16,10 @@ from bench.cli.options import (
     JsonObject,
     Number,
     beside,
+    by_groups,
     catalog_in,
+    check_groups,
+    choosing,
     headers_of,
     is_given,
     judge_settings,
@@ -24,15 +27,18 @@ from bench.cli.options import (
     pairs,
     reading,
     share,
+    suite_of_chosen,
     whole,
     with_cards,
     with_dataset,
     with_embeddings,
     with_manifests,
+    with_prices,
 )
 from gateway.cli.options import (
     OutPath,
     echo_json,
+    ended,
     modes,
     read_settings,
     run,
@@ -46,7 +52,11 @@ from manifests.common.terminal import echo
 if TYPE_CHECKING:
     from bench.agents.registry import AgentSettings
     from bench.judges.registry import JudgeSettings
+    from bench.models.need import ModelBound
+    from bench.runs.about import RunInfo
     from bench.runs.driver import Limits
+    from bench.runs.forecast import HostNeed
+    from bench.runs.resume import Resuming
     from bench.runs.run import RunPlan
     from bench.suites.suite import Suite
     from gateway.settings import GatewaySettings
@@ -116,6 +126,13 @@ _limits = together(
     ),
     click.option("--max-episode-tokens", type=whole(1)),
     click.option(
+        "--max-model-errors",
+        type=whole(0),
+        default=20,
+        show_default=True,
+        help="So many errors of a model in a row that are the same end the run; 0: none do.",
+    ),
+    click.option(
         "--max-output-chars",
         type=click.IntRange(*LIMITS["chars"]),
         help="Shorten the answers of tools to what the question needs. llm, fatr: 500 by default.",
@@ -129,6 +146,7 @@ _limits = together(
 @click.command("run")
 @click.argument("suite", callback=beside)
 @with_dataset
+@choosing
 @with_manifests
 @with_cards
 @_agent
@@ -189,7 +207,14 @@ _limits = together(
     help="With --resume: go on although the run's files, your own code or the judge's endpoint "
     "were changed.",
 )
-@click.option("--plan", "only_plan", is_flag=True, help="Only compute the requests to each host.")
+@click.option(
+    "--plan",
+    "only_plan",
+    is_flag=True,
+    help="Only compute the requests to each host and model.",
+)
+@with_prices
+@by_groups
 @reading
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")
 @modes
@@ -199,18 +224,38 @@ def run_suite(context: click.Context, /, **options: Any) -> None:
     """Run the episodes of SUITE and stream calls, episodes and metrics into a run directory."""
     from bench.runs.resume import Resuming
 
-    given = SimpleNamespace(**options)
+    given = SimpleNamespace(**options, brief=False)
     if (given.resume and given.out is None) or (
         (given.failed_too or given.accept_changes) and not given.resume
     ):
         text = "--resume wants --out RUN_DIR, --failed-too and --accept-changes want --resume"
         raise click.UsageError(text)
+    made = made_of(context, given)
+    if given.only_plan:
+        run(lambda: _forecast(made, given.as_json))
+    name = given.suite.replace(":", "-")
+    folder = given.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    resuming = Resuming(given.failed_too, given.accept_changes) if given.resume else None
+    sys.exit(play(given, made, folder, resuming))
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What the options of a run make: its plan, the settings of its gateway, its tools."""
+
+    plan: "RunPlan"
+    settings: "GatewaySettings"
+    catalog: "Catalog"
+
+
+def made_of(context: click.Context, given: SimpleNamespace) -> Made:
+    """What the options make; a usage error for one that does not fit the others."""
     if given.engine != "ray" and (given.players is not None or given.dashboard):
         raise click.UsageError("--players and --dashboard are for --engine ray only")
     if {"@", "?", "#"}.intersection(given.gateway):  # the URL is written to `run.json`
         raise click.UsageError("--gateway wants a URL without credentials or query")
     plan = plan_of(context, given)
-    of_gateway = {name: options[name] for name in _OF_GATEWAY}
+    of_gateway = {name: getattr(given, name) for name in _OF_GATEWAY}
     flags = [_flag(name) for name in sorted(of_gateway) if of_gateway[name] is not None]
     if given.gateway != "embedded" and flags:
         text = f"{', '.join(flags)}: for the embedded gateway only; `finport serve` takes them"
@@ -220,22 +265,24 @@ def run_suite(context: click.Context, /, **options: Any) -> None:
     catalog = catalog_in(given.manifests, given.cards)
     if plan.retrieval in ("dense", "fused") and settings.embeddings_model is None:
         raise click.UsageError(f"--retrieval {plan.retrieval} wants --embedding-model")
-    if given.only_plan:
-        run(lambda: _forecast(plan, settings, catalog, given.as_json))
+    return Made(plan, settings, catalog)
+
+
+def play(
+    given: SimpleNamespace, made: Made, folder: Path, resuming: "Resuming | None" = None
+) -> int:
+    """Play a run into `folder`, and return its exit code; the results are told `brief` or whole."""
+    plan = made.plan
     asked = plan.agent.model
     if asked is not None and plan.judge.needs_model and asked.model == plan.judge.model:
         text = f"{asked.model} judges its own answers: name another one with --judge-model"
         echo(f"finbench: {text}", err=True)
     for note in plan.suite.notes:
         echo(f"finbench: {given.suite}: {note}", err=True)
-    name = given.suite.replace(":", "-")
-    folder = given.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    resuming = Resuming(given.failed_too, given.accept_changes) if given.resume else None
+    how = {"settings": made.settings, "catalog": made.catalog, "resuming": resuming}
     with told_abort(lambda: f"finbench: native code aborted the process; {_left_in(folder)}"):
-        run(
-            lambda: _run(
-                given, plan, folder, settings=settings, catalog=catalog, resuming=resuming
-            ),
+        return ended(
+            lambda: _run(given, plan, folder, **how),
             interrupted=f"finbench: ending the run in {folder}; --resume goes on.",
         )
 
@@ -267,13 +314,14 @@ def plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
     from bench.suites.suite import SuiteError
 
     try:
-        suite = load_suite(given.suite, given.dataset)
+        suite = suite_of_chosen(load_suite(given.suite, given.dataset), vars(given))
         judge = judge_settings(vars(given), type(suite))
         agent = _agent_settings(context, given, judge)
     except (SuiteError, AgentSettingsError) as error:
         raise click.UsageError(str(error)) from error
     if given.repeats is not None and given.episodes is not None:
         raise click.UsageError("give --episodes or --repeats, not both")
+    check_groups(given.by, type(suite))
     environment = pairs("--environment", given.environment)
     if environment and all(suite.environment(task) is None for task in suite.tasks):
         raise click.UsageError(f"--environment: the suite {given.suite} has no environment")
@@ -300,6 +348,8 @@ def plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
         retrieval=retrieval,
         environment=environment,
         transcripts=not given.no_transcripts,
+        prices=given.prices,
+        max_model_errors=given.max_model_errors,
     )
 
 
@@ -395,7 +445,9 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
     from bench.client import GatewayUnreachableError
     from bench.engines.cluster import EngineError
     from bench.judges.registry import JudgeSettingsError
+    from bench.models.prices import amount_text
     from bench.runs.directory import RunDirectoryError
+    from bench.runs.driver import ModelDownError
     from bench.runs.run import run as run_plan
     from bench.runs.silence import silences
     from bench.suites.suite import SuiteError
@@ -416,6 +468,10 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
         left = f"; {_left_in(folder)}" if isinstance(error, TraceError) else ""
         echo(f"finbench: {error}{left}", err=True)
         return 1
+    except ModelDownError as error:
+        on = f"once it answers, --resume --failed-too goes on with the run in {folder}"
+        echo(f"finbench: {error}; {on}", err=True)
+        return 1
     except (AgentSettingsError, JudgeSettingsError, SuiteError) as error:  # before any episode
         echo(f"finbench: {error}", err=True)
         return 2
@@ -424,11 +480,20 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
         raise
     metrics = orjson.loads((folder / "metrics.json").read_bytes())
     silent = [*silences(plan, metrics, about)]
-    if as_json:
-        echo_json({**metrics, "digest": about.digest, "snapshot": about.snapshot})
+    if given.brief:
+        money = _money_of(metrics, about).get("money", {})
+        known = [amount for whose, amount in money.items() if whose != "currency"]
+        cost = ""
+        if known:
+            cost = "money unknown" if None in known else amount_text(sum(known))
+            cost = f", {cost} {money['currency']}"
+        echo(f"{about.episodes} episodes in {about.took_s:.1f} s{cost}: {folder}", err=as_json)
+    elif as_json:
+        facts = {"digest": about.digest, "snapshot": about.snapshot}
+        echo_json({**metrics, **facts, **_money_of(metrics, about)})
     else:
         with if_seen():
-            report(type(plan.suite), metrics, about, given.reading)
+            report(type(plan.suite), metrics, about, given.reading, given.by)
             closing(about, folder, driver=about.driver)
     if (why := about.gateway_calls.get("no_streams")) is not None and not silent:
         echo(f"finbench: each call was a request of its own, which is slower: {why}", err=True)
@@ -437,41 +502,83 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
     return 1 if silent else 0
 
 
+def _money_of(metrics: dict[str, Any], about: "RunInfo") -> dict[str, Any]:
+    """What the models of the run cost, where prices are known; None is unknown."""
+    if about.prices is None:
+        return {}
+    money = {whose: about.prices.money(metrics, whose) for whose in ("agent", "judge")}
+    amounts = {side: one.amount for side, one in money.items() if one is not None}
+    return {"money": {"currency": about.prices.currency, **amounts}}
+
+
 def _left_in(folder: Path) -> str:
     if (folder / "run.json").exists():
         return f"what was finished is in {folder}, --resume goes on"
     return f"nothing was finished, so nothing is left in {folder}"
 
 
-async def _forecast(
-    plan: "RunPlan", settings: "GatewaySettings", catalog: "Catalog", as_json: bool
-) -> int:
-    """Print what a run will request of each host. Exit code 1 if a quota would run out."""
+async def _forecast(made: Made, as_json: bool) -> int:
+    """Print the most that a run will request of each host and model. Exit code 1 if a quota would
+    run out.
+    """
     from bench.agents.declaration import AgentSettingsError
+    from bench.cli.tables import bound_table, plan_table
+    from bench.suites.suite import SuiteError
+
+    try:
+        hosts, models = await forecast(made)
+    except (AgentSettingsError, SuiteError) as error:
+        echo(f"finbench: {error}", err=True)
+        return 2
+    calls = made.plan.episodes * made.plan.limits.calls
+    told = None if hosts is None else [asdict(need) for need in hosts]
+    if as_json and models:
+        of_models = [asdict(bound) for bound in models]
+        echo_json({"hosts": told, "calls": calls, "models": of_models})
+    elif as_json:
+        echo_json(told)
+    else:
+        if hosts is None:
+            echo(f"calls of tools: at most {calls:,}; which ones depends on the model")
+        else:
+            plan_table(hosts)
+        if models:
+            bound_table([("", bound) for bound in models])
+    return 1 if any(need.runs_out for need in hosts or ()) else 0
+
+
+async def forecast(made: Made) -> "tuple[list[HostNeed] | None, list[ModelBound]]":
+    """What a run will request of each host, None if that depends on a model, and of each model.
+    Raises `AgentSettingsError` and `SuiteError`.
+    """
     from bench.agents.registry import open_agent
-    from bench.cli.tables import plan_table
-    from bench.runs.forecast import needs
+    from bench.runs.forecast import model_bounds, needs
+    from bench.runs.run import made_ready
     from gateway.upstreams.hosts import plans_of
     from gateway.upstreams.quota import left_by_host
 
-    if plan.agent.type.reads_answers:
-        raise click.UsageError("--plan is for agents whose calls do not depend on answers")
-    try:
-        async with open_agent(plan.agent, catalog, is_forecast=True) as agent:
-            found = await needs(
+    plan = made.plan
+    kind = plan.agent.type
+    if kind.reads_answers and kind.need is None:
+        text = (
+            "--plan is for agents whose calls do not depend on answers, and for llm, fatr, finmem"
+        )
+        raise click.UsageError(text)
+    settings, catalog = made_ready(plan, made.settings, made.catalog)
+    models = model_bounds(plan, catalog)
+    if kind.reads_answers:
+        return None, models
+    async with open_agent(plan.agent, catalog, is_forecast=True) as agent:
+        left = left_by_host(settings.ledger_path, settings.secrets, plans_of(settings, catalog))
+        return (
+            await needs(
                 plan.suite,
                 agent,
                 plan.episodes,
                 catalog,
-                left_by_host(settings.ledger_path, settings.secrets, plans_of(settings, catalog)),
+                left,
                 attempts=settings.retries + 1,
                 rounds=plan.limits.rounds,
-            )
-    except AgentSettingsError as error:
-        echo(f"finbench: {error}", err=True)
-        return 2
-    if as_json:
-        echo_json([asdict(need) for need in found])
-    else:
-        plan_table(found)
-    return 1 if any(need.runs_out for need in found) else 0
+            ),
+            models,
+        )

@@ -10,7 +10,9 @@ import click
 
 from bench.cli.options import (
     beside,
+    by_groups,
     catalog_in,
+    check_groups,
     is_given,
     judge_settings,
     judging,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     help="Write the verdict on each episode as JSON Lines.",
 )
 @force
+@by_groups
 @reading
 @click.option(
     "--intervals",
@@ -95,6 +98,7 @@ def score(context: click.Context, /, **options: Any) -> None:
         raise click.UsageError(str(error)) from error
     for note in given.gold.suite.notes if given.gold else ():
         echo(f"finbench: {suite}: {note}", err=True)
+    check_groups(given.by, kind)
     given.catalog = catalog_in(given.manifests, given.cards)
     settings = judge_settings(options, kind)
     given.judge = None if given.is_run and given.keep else settings
@@ -154,7 +158,8 @@ async def _score(given: SimpleNamespace) -> int:
         echo_json({**metrics, **facts})
     else:
         name = (read and read.about.suite) or given.name
-        _show(given.kind, metrics, name, judging, given.reading)
+        prices = read.about.content.get("prices") if read else None
+        _show(given, metrics, name, judging, prices)
         if facts.get("outcome") == "text":
             echo(given.kind.untyped_note)
         if read is not None:
@@ -172,11 +177,11 @@ async def _score(given: SimpleNamespace) -> int:
 
 
 def _show(
-    suite: "type[Suite]",
+    given: SimpleNamespace,
     metrics: dict[str, Any],
     name: str,
     judging: "Judging | None",
-    reading: str,
+    prices: dict[str, Any] | None,
 ) -> None:
     """Print the metrics as tables."""
     from bench.cli.tables import report
@@ -184,11 +189,11 @@ def _show(
 
     judged = metrics.get("judged", {"judges": {}, "invalid": 0})
     judges = ", ".join(judged["judges"]) or "none"
-    about: dict[str, Any] = {"suite": name, "judge": judges}
+    about: dict[str, Any] = {"suite": name, "judge": judges, "prices": prices}
     if judging is not None and judging.failed:
         about |= {"judged": judging.asked, "failed_judgements": judging.failed}
         about["first_errors"] = {"judge": judging.first_error}
-    report(suite, metrics, RunInfo.of(about), reading)
+    report(given.kind, metrics, RunInfo.of(about), given.reading, given.by)
 
 
 async def _measure(
@@ -201,6 +206,7 @@ async def _measure(
     from bench.cli.warnings import check_one_judge, warn_of_incomplete
     from bench.judges.judging import Judging
     from bench.judges.registry import open_judge
+    from bench.runs.metrics import Breakdown
     from bench.runs.reader import Run
 
     recorded: Counter[str] = Counter()
@@ -242,8 +248,11 @@ async def _measure(
             out=out,
             items=items,
             run=made,
+            groups=(groups := Breakdown(given.kind, given.by)),
         )
     result = await to_thread.run_sync(metrics.whole)
+    if given.by:
+        result.setdefault("breakdown", {}).update(groups.result())
     if given.keep:
         check_one_judge(result.get("judged", {}).get("judges", {}), given.path)
     if recorded and (left := metrics.episodes - recorded.total()):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli.options import of_suite
+from bench.cli.options import of_suite, with_prices
 from gateway.cli.options import failures, print_table
 from manifests.common.terminal import echo, plain
 
 if TYPE_CHECKING:
     from bench.analysis.table import Line
+    from bench.models.prices import Prices
 
 Cell = tuple[str, str]
 """A figure, and its interval."""
@@ -28,9 +29,19 @@ Cell = tuple[str, str]
     show_default=True,
 )
 @click.option("--rank-by", metavar="MEASURE", help="The measure of the ranks. Default: the first.")
+@with_prices
 @of_suite
-def table(runs: tuple[Path, ...], form: str, rank_by: str | None, suite: str | None) -> None:
-    """Show RUNS as a table: metrics with 95 % intervals, pass^k, tokens, and ranks.
+def table(
+    runs: tuple[Path, ...],
+    form: str,
+    rank_by: str | None,
+    prices: "Prices | None",
+    suite: str | None,
+) -> None:
+    """Show RUNS as a table: metrics with 95 % intervals, pass^k, tokens, money, and ranks.
+
+    Tokens and money are those of the agent's model, an episode. Money needs prices: those of
+    --prices, else those that a run was given.
 
     Runs that can't be told apart at 5 % share a rank; p-values are corrected by Holm's method. Runs
     of other tasks are shown, said not to be alike, and not ranked.
@@ -42,7 +53,7 @@ def table(runs: tuple[Path, ...], form: str, rank_by: str | None, suite: str | N
 
     with failures(RunDirectoryError, SuiteError, NothingInCommonError, ValueError, KeyError):
         read = [Run(path, suite) for path in runs]
-        lines = lines_of(read)
+        lines = lines_of(read, prices)
         try:
             measure, other = ranked(lines, rank_by)
         except UnknownMeasureError as error:
@@ -58,19 +69,26 @@ def table(runs: tuple[Path, ...], form: str, rank_by: str | None, suite: str | N
 
 
 def _row(line: "Line") -> dict[str, Cell]:
+    from bench.models.prices import amount_text
+
     main = [metric for metric in line.suite.metrics if metric.is_main]
     row: dict[str, Cell] = {"agent": (line.label, ""), "episodes": (f"{line.episodes:,}", "")}
     row |= {title: (value, interval) for title, value, interval in line.cells(main)}
     row["tokens"] = ("" if line.tokens is None else f"{line.tokens:,.0f}", "")
+    if line.money is not None and line.prices is not None:
+        row[line.prices.currency] = (amount_text(line.money), "")
     row["rank"] = ("" if line.rank is None else str(line.rank), "")
     return row
 
 
 def _names(rows: Sequence[dict[str, Cell]]) -> list[str]:
-    """All columns, in the order of the first rows; without those that are empty everywhere."""
+    """All columns, in the order of the first rows; without those that are empty everywhere. Those
+    from the tokens on are the last ones.
+    """
     names = dict.fromkeys(name for row in rows for name in row)
-    last = [name for name in ("tokens", "rank") if name in names]
-    ordered = [*(name for name in names if name not in last), *last]
+    last = {name for row in rows for name in [*row][[*row].index("tokens") :]} - {"rank"}
+    ordered = [*(n for n in names if n not in last and n != "rank")]
+    ordered += [*(n for n in names if n in last), "rank"]
     return [name for name in ordered if any(row.get(name, ("", ""))[0] for row in rows)]
 
 

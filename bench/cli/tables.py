@@ -9,13 +9,16 @@ from typing import Any
 
 from rich.box import SIMPLE
 from rich.table import Table
+from rich.text import Text
 
 from bench.metrics.interval import percent
 from bench.metrics.passes import HEADS, pass_note, pass_rows
+from bench.models.need import Amounts, ModelBound
+from bench.models.prices import amount_text
 from bench.runs.about import RunInfo
 from bench.runs.forecast import HostNeed
 from bench.runs.live import add_metrics
-from bench.suites.suite import Suite, read_as
+from bench.suites.suite import Metric, Suite, read_as
 from manifests.common.console import PlainConsole
 from manifests.common.terminal import echo
 
@@ -45,9 +48,13 @@ _OF_JUDGES = {
 
 
 def report(
-    suite: type[Suite], metrics: dict[str, Any], about: RunInfo, reading: str = "program"
+    suite: type[Suite],
+    metrics: dict[str, Any],
+    about: RunInfo,
+    reading: str = "program",
+    by: Sequence[str] = (),
 ) -> None:
-    """The metrics of a finished run, by one reading of the suite's paper."""
+    """The metrics of a finished run, by one reading of the suite's paper, also by these groups."""
     console = PlainConsole(narrowest=100)
     traffic = metrics["traffic"]
     judge = f", judged by {about.judge}" if about.judge not in ("", "none") else ""
@@ -63,12 +70,16 @@ def report(
             by_k.add_row(*texts)
         console.print(by_k)
         console.print(pass_note(passes))
-    if rows := metrics.get("breakdown", {}).get(suite.tabled):
-        intervals = metrics.get("task_intervals", {})
-        of = {name: {"intervals": intervals.get(name, {})} for name in rows}
-        rows_table(
-            [{suite.groups[suite.tabled]: n, **row, **of[n]} for n, row in rows.items()], suite
-        )
+    breakdown = metrics.get("breakdown", {})
+    languages = ["language"] if len(breakdown.get("language", ())) > 1 else []
+    for group in by or [suite.tabled, *languages]:
+        if rows := breakdown.get(group):
+            intervals = metrics.get("task_intervals", {}) if group == suite.tabled else {}
+            of = {name: {"intervals": intervals[name]} for name in rows if name in intervals}
+            told = {name: {**row, **of.get(name, {})} for name, row in rows.items()}
+            _group_table(suite.all_groups()[group], told, shown)
+        elif group in by:
+            console.print(f"no episode says its {group}")
     if traffic["calls"]:
         console.print(
             f"calls {traffic['calls']}, answered {traffic['answered']}: "
@@ -85,9 +96,13 @@ def report(
     for who, used in (("agent", metrics["usage"]), ("judge", metrics["usage"]["judge"])):
         if (asked := used["model_calls"])["calls"]:
             tokens = used["tokens"]
+            cached = f" ({tokens['cached']} of them cached)" if tokens["cached"] else ""
+            money = about.prices and about.prices.money(metrics, who)
             console.print(
                 f"the {who}'s model: {asked['calls']} requests in {asked['attempts']} attempts, "
-                f"{asked['failed']} failed; {tokens['input']} tokens in, {tokens['output']} out"
+                f"{asked['failed']} failed; {tokens['input']} tokens in{cached}, "
+                f"{tokens['output']} out{f'; {money}' if money else ''}",
+                soft_wrap=True,
             )
     for name, text in _OF_JUDGES.items():
         if counted := metrics.get("judged", {}).get(name):
@@ -105,6 +120,33 @@ def report(
             figures = (row["calls"], row["failed"], latency["p50"], latency["p99"])
             tools.add_row(row["tool"], *map(str, figures))
         console.print(tools)
+
+
+def _group_table(
+    title: str, rows: Mapping[str, Mapping[str, Any]], metrics: Sequence[Metric]
+) -> None:
+    """Print the main metrics of a group's rows that any row has, with their intervals if known."""
+    shown = [
+        metric
+        for metric in metrics
+        if metric.is_main and any(row.get(metric.name) is not None for row in rows.values())
+    ]
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column(title, overflow="fold", max_width=30)
+    for head in ("episodes", *(metric.name for metric in shown)):
+        table.add_column(head, justify="right", overflow="fold")
+    for name, row in rows.items():
+        cells = []
+        for metric in shown:
+            value, ends = row.get(metric.name), row.get("intervals", {}).get(metric.name)
+            text = "" if value is None else metric.text_of(value)
+            if ends and metric.is_share:
+                text += f"\n{ends[0]:.0%} to {ends[1]:.0%}".replace("% to", " to")
+            elif ends:
+                text += f"\n{ends[0]:.2f} to {ends[1]:.2f}"
+            cells.append(text)
+        table.add_row(Text(name or "none"), f"{row['episodes']:,}", *cells)
+    PlainConsole(narrowest=120).print(table)
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]], suite: type[Suite]) -> None:
@@ -189,3 +231,39 @@ def plan_table(needs: Sequence[HostNeed]) -> None:
         "distinct: upstream requests when every answer is kept and no attempt fails; "
         "at most: when none is kept and every attempt is used"
     )
+
+
+_BOUND = """\
+At most: an episode uses all its rounds, makes all its calls in the first, and each turn is asked \
+for twice, as after an empty answer; a byte of text is a token. Estimate: all rounds, with a call \
+and a request each; four bytes are a token. In both each answer is as long as it may be. A \
+request that fails is sent up to three times. What an endpoint charges for that, and for episodes \
+that are played again, comes on top."""
+
+
+def bound_table(bounds: Sequence[tuple[str, ModelBound]], *, heading: str = "") -> None:
+    """Print what runs request of models, and their sum; each bound has a name if there is a
+    `heading` for it.
+    """
+    heads = ("model", "", "requests", "tokens in", "tokens out", "money")
+    table = Table(*([heading] if heading else []), *heads, box=SIMPLE)
+
+    def add(name: str, model: str, what: str, amounts: Amounts, currency: str | None) -> None:
+        counts = (amounts.requests, amounts.input_tokens, amounts.output_tokens)
+        told = ("no bound" if n is None else f"{n:,}" for n in counts)
+        money = "" if amounts.money is None else f"{amount_text(amounts.money)} {currency}"
+        table.add_row(*([name] if heading else []), model, what, *told, money)
+
+    for name, bound in bounds:
+        model = f"{bound.whose}: {bound.model}"
+        add(name, model, "at most", bound.most, bound.currency)
+        add("", "", "estimate", bound.estimate, bound.currency)
+    if len(bounds) > 1:
+        currency = bounds[0][1].currency
+        add("", "together", "at most", Amounts.together(b.most for _, b in bounds), currency)
+        add("", "", "estimate", Amounts.together(b.estimate for _, b in bounds), currency)
+    console = PlainConsole(narrowest=110)
+    console.print(table)
+    for why in dict.fromkeys(why for _, bound in bounds for why in bound.why):
+        console.print(why)
+    console.print(_BOUND)

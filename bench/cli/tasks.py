@@ -1,13 +1,14 @@
-"""`finbench tasks`: make generated tasks, and audit them."""
+"""`finbench tasks`: list a suite's tasks, make generated ones, and audit them."""
 
 import shutil
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import whole
+from bench.cli.options import beside, choosing, suite_of_chosen, whole, with_dataset
 from gateway.cli.options import OutPath, echo_json, failures, force, print_table, run
 from manifests.common.terminal import echo
 
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 
 ANSWERS = "answers.snapshot"
 """The recorded answers in a folder of tasks."""
+
+
+_SHOWN, _ROWS = 60, 12
+"""Characters of a text, and rows of a group, that a list shows."""
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 class Difficulties(click.ParamType[tuple[int, ...]]):
@@ -56,7 +66,41 @@ class Languages(click.ParamType[tuple[str, ...]]):
 
 @click.group()
 def tasks() -> None:
-    """Make tasks about the simulated market, and audit them."""
+    """List the tasks of a suite; make tasks about the simulated market, and audit them."""
+
+
+@tasks.command("list")
+@click.argument("suite", callback=beside)
+@with_dataset
+@choosing
+@click.option("--seed", type=whole(), default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True)
+def list_tasks(suite: str, dataset: Path | None, as_json: bool, **how: Any) -> None:
+    """List the tasks of SUITE, or those that `finbench run` chooses with the same options."""
+    from bench.suites import load_suite
+    from bench.suites.sampling import fields_of
+    from bench.suites.suite import SuiteError
+
+    try:
+        every = load_suite(suite, dataset)
+        chosen = suite_of_chosen(every, how).tasks
+    except SuiteError as error:
+        raise click.UsageError(str(error)) from error
+    fields = fields_of(chosen)
+    names = ("id", *fields, "question")
+    rows = [{name: getattr(task, name) for name in names} for task in chosen]
+    if as_json:
+        echo_json(rows)
+        return
+    lines = [names, *([_short(row[name]) for name in names] for row in rows)]
+    widths = [*(max(map(len, column)) for column in [*zip(*lines, strict=True)][:-1]), 0]
+    for line in lines:
+        echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
+    echo(f"{len(rows):,} of {len(every.tasks):,} tasks")
+    for field in fields:
+        counts = Counter(_short(row[field]) or "none" for row in rows).most_common()
+        rest = f" and {len(counts) - _ROWS} more" if len(counts) > _ROWS else ""
+        echo(f"{field}: " + ", ".join(f"{name} {n:,}" for name, n in counts[:_ROWS]) + rest)
 
 
 @tasks.command()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -36,6 +36,8 @@ _TELL_EVERY_S: Final = 2.0
 def plan_of(run: Run, suite: str, dataset: Path | None, judge: JudgeSettings) -> RunPlan:
     """The run again, by the replay agent. Raises `SuiteError`, also for other tasks than its."""
     loaded, about = load_suite(suite, dataset), run.about
+    if chosen := about.content.get("selection"):
+        loaded = _chosen(loaded, chosen)
     if about.suite_digest and loaded.digest != about.suite_digest:
         text = f"the tasks have digest {loaded.digest}, those of the run {about.suite_digest}"
         raise SuiteError(f"{text}; name the file of the run's tasks with --dataset")
@@ -50,6 +52,16 @@ def plan_of(run: Run, suite: str, dataset: Path | None, judge: JudgeSettings) ->
         limits=Limits(**{f.name: said[f.name] for f in fields(Limits) if f.name in said}),
         environment=about.content.get("environment", {}),
     )
+
+
+def _chosen(suite: Suite, selection: Any) -> Suite:
+    """The tasks that a run chose from those of its suite, as its `run.json` says."""
+    match selection:
+        case {"ids": [*ids]}:
+            return suite.selected([*map(str, ids)])
+        case {"tasks": int(number), "seed": int(seed), "stratify": [*fields]}:
+            return suite.selected(number, seed=seed, stratify=[*map(str, fields)])
+    raise SuiteError("run.json: it does not say how the tasks were chosen")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from bench.runs.driver import CLOSING_S, Owed, owed
 from bench.runs.episode import begun, end, name_of
 from bench.runs.live import HostStates
 from bench.runs.metrics import Tally
-from gateway.trace import TraceError
 
 log = logging.getLogger("finport")
 
@@ -291,8 +290,8 @@ class Head:
                     [await self._leased(owed) for owed in leased], linger_s
                 )
             self._take_in(name, holder, given)
-            if given.failure is not None and not self._is_ending:
-                raise TraceError(given.failure)
+            if given.is_over and given.failure is not None and not self._is_ending:
+                raise given.failure  # once all is taken in that had ended
             if given.is_over:
                 return
             if self.leases.has_expired(holder, loop.time()):

@@ -23,7 +23,7 @@ from bench.engines.work import Work
 from bench.judges.registry import JudgeSettingsError, open_judge
 from bench.own import words_of
 from bench.record import Checkpoint, EpisodeRecord
-from bench.runs.driver import Driver, Owed
+from bench.runs.driver import Driver, ModelDownError, Owed
 from bench.runs.episode import name_of
 from bench.runs.run import client_of, driver_of, upstream_of
 from bench.suites.suite import SuiteError
@@ -85,7 +85,7 @@ class Handover:
     gone_on: dict[str, int] = field(default_factory=dict)
     client: dict[str, Any] = field(default_factory=dict)
     cpu_s: float = 0.0
-    failure: str | None = None
+    failure: TraceError | ModelDownError | None = None
     is_over: bool = False
 
 
@@ -182,13 +182,16 @@ class Player:
         work = self._work
         settings, plan, catalog = work.settings_of(self._number), work.plan, work.catalog
         async with AsyncExitStack() as parts:
-            agent = await parts.enter_async_context(open_agent(plan.agent, catalog))
-            judge = await parts.enter_async_context(open_judge(plan.judge, catalog))
+            streaks = plan.streaks()
+            opened_agent = open_agent(plan.agent, catalog, streak=streaks[0])
+            agent = await parts.enter_async_context(opened_agent)
+            opened_judge = open_judge(plan.judge, catalog, streak=streaks[1])
+            judge = await parts.enter_async_context(opened_judge)
             opening = client_of(plan, settings, catalog, self._collector.calls)
             client = self._client = await parts.enter_async_context(opening)
             about = await upstream_of(client, settings, plan.suite)
             driver = self._driver = await driver_of(
-                plan, settings, catalog, agent, judge, client, self._collector
+                plan, settings, catalog, agent, judge, client, self._collector, streaks
             )
             self._opened = Opened(
                 socket.gethostname(), software(work), about, agent.name, driver.goes_on
@@ -206,14 +209,14 @@ class Player:
     def _is_over(self) -> bool:
         return self._running is not None and self._running.done() and self._collector.is_taken
 
-    def _failure(self) -> str | None:
+    def _failure(self) -> TraceError | ModelDownError | None:
         """Why the driver ended by itself, which it never should."""
         if self._running is None or not self._running.done() or self._running.cancelled():
             return None
         error = self._running.exception()
-        if isinstance(error, TraceError):
-            return str(error)
-        return "the driver ended" if error is None else words_of(error)
+        if isinstance(error, TraceError | ModelDownError):
+            return type(error)(*error.args)
+        return TraceError("the driver ended" if error is None else words_of(error))
 
 
 class _Counters:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from bench.models.client import ModelClient
+from bench.models.need import ModelNeed, Within
 from bench.record import EpisodeRecord, Judgement
 from manifests import Catalog
 
@@ -50,10 +51,12 @@ class JudgeParts:
 @dataclass(frozen=True, slots=True)
 class JudgeType:
     """One kind of judge. A user's own is such an object, or a class whose constructor takes no
-    arguments, named `module:Name`.
+    arguments, named `module:Name`. `need` says the most that it requests of its model for an
+    episode, if that is known; it gets parts without a model.
     """
 
     name: str
     text: str
     make: Callable[[JudgeParts], Judge]
     needs_model: bool = False
+    need: Callable[[JudgeParts, Within], ModelNeed] | None = None

@@ -10,6 +10,7 @@ from typing import Any
 from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.judge import Judge, JudgeParts, JudgeProtocol, JudgeType
 from bench.judges.judging import JUDGE_S
+from bench.models.client import ErrorStreak
 from bench.models.settings import EndpointKey, ModelSettings, check_body, check_headers, key_for
 from bench.own import OwnError, is_own, lacking, load, words_of
 from bench.record import EpisodeRecord, Judgement
@@ -127,9 +128,11 @@ class _Apart:
 
 
 @asynccontextmanager
-async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator[Judge | None]:
+async def open_judge(
+    settings: JudgeSettings, catalog: Catalog, *, streak: ErrorStreak | None = None
+) -> AsyncIterator[Judge | None]:
     """The judge, if any, for as long as the context is open, and so is its own if it has one.
-    Raises `JudgeSettingsError`.
+    Requests to its model are noted in `streak`. Raises `JudgeSettingsError`.
     """
     kind = settings.type
     if kind is None:
@@ -141,7 +144,7 @@ async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator
             asked = ModelSettings(
                 settings.model, settings.base_url, settings.body, settings.headers
             )
-            model = await stack.enter_async_context(asked.open(key=settings.key))
+            model = await stack.enter_async_context(asked.open(settings.key, streak))
         try:
             judge = kind.make(JudgeParts(catalog, model, settings.repeats, settings.protocol))
             if isinstance(judge, AbstractAsyncContextManager):

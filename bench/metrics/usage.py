@@ -15,15 +15,20 @@ TOKENS = ("input", "cached", "output")
 """`cached` are the input tokens that the endpoint had in its cache."""
 
 MODELS = 20
-"""Of how many models that answered, as endpoints call them, the names are kept."""
+"""How many models have counts of their own; the others are counted together, without names."""
+
+Model = tuple[str, str | None]
+"""The model that was asked for, and the one that answered, as its endpoint says."""
 
 
 class Requests(Mergeable):
-    """Requests to models. Token quantiles are over the episodes that made some."""
+    """Requests to models. Token quantiles are over the episodes that made some. `models` has by
+    model its requests, how many were answered without a count of tokens, and its tokens.
+    """
 
     def __init__(self) -> None:
         self.purposes: Counter[str] = Counter()
-        self.answered_by: Counter[str] = Counter()
+        self.models: dict[Model, list[int]] = {}
         self.failed = 0
         self.attempts = 0
         self.tokens = [0, 0, 0]
@@ -36,15 +41,21 @@ class Requests(Mergeable):
         took = [0, 0, 0]
         for call in calls:
             self.purposes[call.purpose] += 1
-            if (name := call.answered_by) is not None and (
-                name in self.answered_by or len(self.answered_by) < MODELS
-            ):
-                self.answered_by[name] += 1
-            self.failed += call.error is not None
+            is_failed = call.error is not None
+            self.failed += is_failed
             self.attempts += call.attempts
             took[0] += call.input_tokens
             took[1] += call.cached_tokens
             took[2] += call.output_tokens
+            model: Model = (call.model, call.answered_by)
+            if (of := self.models.get(model)) is None:
+                model = model if len(self.models) < MODELS else ("", None)
+                of = self.models.setdefault(model, [0, 0, 0, 0, 0])
+            of[0] += 1
+            of[1] += not (is_failed or call.input_tokens or call.output_tokens)
+            of[2] += call.input_tokens
+            of[3] += call.cached_tokens
+            of[4] += call.output_tokens
         for place, tokens in enumerate(took):
             self.tokens[place] += tokens
             self.tokens_an_episode[place].add(tokens)
@@ -63,6 +74,21 @@ class Requests(Mergeable):
                 for name, quantiles in zip(TOKENS, self.tokens_an_episode, strict=True)
             },
         }
+
+    def by_model(self) -> list[dict[str, Any]]:
+        """A row for each model that was asked."""
+        return [
+            {
+                "model": asked,
+                "answered_by": answered_by,
+                "calls": calls,
+                "uncounted": uncounted,
+                "tokens": dict(zip(TOKENS, tokens, strict=True)),
+            }
+            for (asked, answered_by), (calls, uncounted, *tokens) in sorted(
+                self.models.items(), key=lambda item: (item[0][0], item[0][1] or "")
+            )
+        ]
 
 
 class Usage(Mergeable):
@@ -85,7 +111,15 @@ class Usage(Mergeable):
     def answered_by(self) -> dict[str, list[str]]:
         """The names of the models that answered agents and judges, as far as there are any."""
         sides = {"agent": self.agent, "judge": self.judge}
-        return {side: sorted(of.answered_by) for side, of in sides.items() if of.answered_by}
+        names = {
+            side: sorted({name for _, name in of.models if name}) for side, of in sides.items()
+        }
+        return {side: known for side, known in names.items() if known}
+
+    @property
+    def models(self) -> dict[str, Any]:
+        """What agents and judges asked of each model."""
+        return {"agent": self.agent.by_model(), "judge": self.judge.by_model()}
 
     def result(self) -> dict[str, Any]:
         """The agents' figures at the top level, the judges' under `judge`."""

@@ -10,6 +10,7 @@ import asyncio
 import email.utils
 import math
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -122,6 +123,35 @@ class _TryAgain(Exception):
         self.asked_s = asked_s
 
 
+_ID = re.compile(r"\b(?=\w*\d)[\w-]{12,}")
+"""What in an error is likely the id of a request: it differs from one to the next."""
+
+
+class ErrorStreak:
+    """The errors of one model since its last answer, of which `most` that are the same, but for
+    ids of requests, mean that it is down.
+    """
+
+    def __init__(self, whose: str, url: str | None, most: int) -> None:
+        self._model = f"the {whose}'s model{f' at {url}' if url else ''}"
+        self._most = most
+        self._same = 0
+        self._error = ""
+
+    def note(self, error: str | None) -> None:
+        """Note how a request ended; None stands for an answer."""
+        is_same = error is not None and _ID.sub("", error) == _ID.sub("", self._error)
+        self._same = self._same + 1 if is_same else int(error is not None)
+        self._error = error or ""
+
+    @property
+    def told(self) -> str | None:
+        """That the model is down, with its last error; None if it is not."""
+        if self._same < self._most:
+            return None
+        return f"{self._model} gave the same error {self._most} times in a row: {self._error}"
+
+
 class ModelClient:
     """Asks one model. Made by `ModelClient.open`."""
 
@@ -136,8 +166,10 @@ class ModelClient:
         retries: int,
         attempt_s: float,
         key_variable: str | None,
+        streak: ErrorStreak | None,
     ) -> None:
         self.model = model
+        self._streak = streak
         self._session = session
         self._url = url
         self._secrets = (*((api_key,) if api_key else ()), *secrets)
@@ -164,6 +196,7 @@ class ModelClient:
         retries: int = RETRIES,
         attempt_s: float = ATTEMPT_S,
         key_variable: str | None = None,
+        streak: ErrorStreak | None = None,
     ) -> AsyncIterator["ModelClient"]:
         """A client of the endpoint at `base_url`, which ends before `/chat/completions`.
 
@@ -171,7 +204,7 @@ class ModelClient:
         request is sent again at most `retries` times. `attempt_s` is the deadline of each attempt,
         from its connection to its last byte. The environment's proxy is used, but not for loopback.
         `key_variable` is the variable that the error names if the endpoint requires a key and none
-        was sent.
+        was sent. Each request is noted in `streak`.
         """
         options = dict(body)
         if stream:
@@ -196,9 +229,8 @@ class ModelClient:
             auto_decompress=False,
             proxy=_proxy_of(url),
         ) as session:
-            yield cls(
-                session, url, model, api_key, options, secrets, retries, attempt_s, key_variable
-            )
+            how = (retries, attempt_s, key_variable, streak)
+            yield cls(session, url, model, api_key, options, secrets, *how)
 
     async def complete(
         self,
@@ -218,7 +250,9 @@ class ModelClient:
             encoded = _encoded(messages)
             body = self._body(encoded, tools, tool_choice)
             completion, usage = await self._persist(body, record)
+            _add(usage, record)
         except ModelError as error:
+            _add(error.usage, record)
             record.error = fit_for_message(str(error), self._secrets, most=300)
             raise ModelError(record.error) from None
         except asyncio.CancelledError:
@@ -226,11 +260,11 @@ class ModelClient:
             raise
         finally:
             record.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
+            if self._streak is not None:
+                self._streak.note(record.error)
             if (transcript := TRANSCRIPT.get()) is not None:
                 transcript.secrets.update(self._secrets)
                 transcript.add(record, messages, encoded, tools, tool_choice, completion)
-        record.input_tokens, record.output_tokens = usage.input_tokens, usage.output_tokens
-        record.cached_tokens = usage.cached_tokens
         if completion.finish not in _KNOWN_FINISHES and completion.finish is not None:
             finish = fit_for_message(completion.finish, self._secrets, most=40)
             completion = replace(completion, finish=finish)
@@ -295,7 +329,7 @@ class ModelClient:
                     if not 200 <= response.status < 300:
                         raise await _refused(response, self._missing)
                     if self._stream and not response.content_type.endswith(("json", "html")):
-                        return await _streamed(response)
+                        return await _streamed(response, record)
                     whole = await read_body(response, MAX_BYTES)
             if len(whole) < READ_AT_ONCE:
                 return read_answer(whole)
@@ -331,21 +365,33 @@ def _encoded(messages: Sequence[Mapping[str, Any]]) -> list[bytes]:
         raise ModelError(f"the messages for the model are not JSON: {error}") from None
 
 
-async def _streamed(response: aiohttp.ClientResponse) -> _Answer:
+def _add(usage: TokenCounts | None, record: ModelCallRecord) -> None:
+    """Count the tokens of an attempt: those of one that failed cost money too."""
+    if usage is not None:
+        record.input_tokens += usage.input_tokens
+        record.cached_tokens += usage.cached_tokens
+        record.output_tokens += usage.output_tokens
+
+
+async def _streamed(response: aiohttp.ClientResponse, record: ModelCallRecord) -> _Answer:
     if "Content-Encoding" in response.headers:
         raise ModelError("the model's endpoint compresses its stream, which was not asked for")
-    answer = StreamedAnswer()
-    async for chunk in response.content.iter_any():
-        for at in range(0, len(chunk), STREAM_STEP):
-            answer.feed(chunk[at : at + STREAM_STEP])
-            if at:
-                await asyncio.sleep(0)
-        if answer.is_done:
-            with suppress(aiohttp.ClientError, OSError):  # TimeoutError is an OSError
-                async with asyncio.timeout(SETTLE_S):
-                    await response.content.readany()
-            break
-    result = answer.result()
+    answer, result = StreamedAnswer(), None
+    try:
+        async for chunk in response.content.iter_any():
+            for at in range(0, len(chunk), STREAM_STEP):
+                answer.feed(chunk[at : at + STREAM_STEP])
+                if at:
+                    await asyncio.sleep(0)
+            if answer.is_done:
+                with suppress(aiohttp.ClientError, OSError):  # TimeoutError is an OSError
+                    async with asyncio.timeout(SETTLE_S):
+                        await response.content.readany()
+                break
+        result = answer.result()
+    finally:
+        if result is None:
+            _add(answer.usage, record)
     if result is None:
         raise _TryAgain("the model's endpoint broke its stream off")
     return result

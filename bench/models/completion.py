@@ -29,8 +29,11 @@ _KEPT_WITH_LINE = 40  # bytes that Python holds for a line beside its text
 
 class ModelError(Exception):
     """A model gave no answer: it was unreachable, overloaded or broken off. The text goes into
-    records. It is raised only after all sensible retries.
+    records. It is raised only after all sensible retries. `usage` is what the endpoint counted
+    nevertheless.
     """
+
+    usage: "TokenCounts | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,15 @@ class TokenCounts:
 def read_answer(body: bytes | bytearray) -> tuple[Completion, TokenCounts]:
     """The completion in the body of a successful response. Raises `ModelError`."""
     said = _object(body)
+    usage = _usage(said.get("usage"))
+    try:
+        return _completion(said), usage
+    except ModelError as error:
+        error.usage = usage
+        raise
+
+
+def _completion(said: dict[str, Any]) -> Completion:
     choice = _first_choice(said)
     message = choice and choice.get("message")
     if choice is None or not isinstance(message, dict):
@@ -82,7 +94,7 @@ def read_answer(body: bytes | bytearray) -> tuple[Completion, TokenCounts]:
         for call in _objects(message.get("tool_calls"))
     )
     _check(len(calls), MAX_CALLS, _TOO_MANY_CALLS)
-    completion = Completion(
+    return Completion(
         _text(message.get("content")),
         calls,
         _text(message.get("refusal")) or None,
@@ -90,7 +102,6 @@ def read_answer(body: bytes | bytearray) -> tuple[Completion, TokenCounts]:
         _name(said.get("model")),
         _reasoning(message),
     )
-    return completion, _usage(said.get("usage"))
 
 
 def error_words(body: bytes | bytearray) -> str:
@@ -132,7 +143,7 @@ class StreamedAnswer:
         self._last_place = -1
         self._finish: str | None = None
         self._model: str | None = None
-        self._usage = TokenCounts()
+        self.usage = TokenCounts()
 
     def feed(self, chunk: bytes) -> None:
         """Process the next bytes. Raises `ModelError`."""
@@ -161,7 +172,7 @@ class StreamedAnswer:
         content = self._content.getvalue()
         reasoning = self._reasoning.getvalue()
         made = Completion(content, calls, refusal, self._finish, self._model, reasoning)
-        return made, self._usage
+        return made, self.usage
 
     def _take_line(self, line: bytes) -> None:
         if line.startswith(b"data:"):
@@ -178,7 +189,7 @@ class StreamedAnswer:
 
     def _take_event(self, said: dict[str, Any]) -> None:
         if said.get("usage"):
-            self._usage = _usage(said["usage"])
+            self.usage = _usage(said["usage"])
         self._model = self._model or _name(said.get("model"))
         choice = _first_choice(said)
         if choice is None:

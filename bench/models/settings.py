@@ -55,7 +55,7 @@ def _origin(base_url: str) -> tuple[str, str | None, int | None] | None:
 
 
 if TYPE_CHECKING:
-    from bench.models.client import ModelClient
+    from bench.models.client import ErrorStreak, ModelClient
 
 
 RESERVED = frozenset({"model", "messages", "tools", "tool_choice", "stream", "stream_options", "n"})
@@ -102,9 +102,11 @@ class ModelSettings:
             "model_key": self.key.source,
         }
 
-    def open(self, key: EndpointKey | None = None) -> AbstractAsyncContextManager["ModelClient"]:
+    def open(
+        self, key: EndpointKey | None = None, streak: "ErrorStreak | None" = None
+    ) -> AbstractAsyncContextManager["ModelClient"]:
         """A client of the model, for as long as the context is open; with `key`, if it is not the
-        agent's.
+        agent's. Its requests are noted in `streak`.
         """
         from bench.models.client import ModelClient
 
@@ -117,6 +119,7 @@ class ModelSettings:
             body=self.body,
             headers={name: os.environ.get(of, "") for name, of in self.headers.items()},
             stream=self.stream,
+            streak=streak,
         )
 
 

@@ -155,6 +155,10 @@ def _big_rest(about: RunInfo, facts: Facts, metrics: Mapping[str, Any]) -> Itera
             tokens = [(use.input_tokens, use.output_tokens) for use in uses.values()]
             into, out = (sum(column) for column in zip(*tokens, strict=True))
             yield name, _compact(into + out), f"{into:,} in, {out:,} out"
+    for name, whose in (("Money", "agent"), ("Money of the judge", "judge")):
+        if about.prices and (money := about.prices.money(metrics, whose)):
+            known = money.amount is not None
+            yield (name, str(money), "") if known else (name, "unknown", money.why)
 
 
 def _metrics(metrics: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, ...]]:

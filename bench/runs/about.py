@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
+from bench.models.prices import Prices
 from bench.record import Figure, Time, Whole
 from manifests.common.problem import first_problem
 from manifests.common.regular_file import WHY_NOT, read_text
@@ -99,6 +100,7 @@ class RunInfo(BaseModel):
     accepted: list[str] = []
     parts: Annotated[Whole, Field(ge=1)] = 1
     digest: str = ""
+    prices: Prices | None = None
 
     _content: dict[str, Any] = PrivateAttr(default_factory=dict)
 

@@ -202,7 +202,8 @@ class RunDirectory:
             text = "%d episodes in %s are beyond the %d that are asked for; they stay and count"
             log.warning(text, beyond, self.path, self.about.episodes)
         # A part may end before it knows these values, so it starts with those of the part before.
-        known = {name: before.content[name] for name in COMPARABLE if name in before.content}
+        names = (*COMPARABLE, "prices")
+        known = {name: before.content[name] for name in names if name in before.content}
         now = {**known, **self.about.content, "parts": before.parts + 1}
         if accepted := [*before.accepted, *changed]:
             now["accepted"] = accepted

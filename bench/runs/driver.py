@@ -39,6 +39,7 @@ from bench.agents.function import FunctionAgent
 from bench.client import HttpClient, ToolClient
 from bench.judges import Judge
 from bench.judges.judging import JUDGE_S, Judging
+from bench.models.client import ErrorStreak
 from bench.models.transcript import TRANSCRIPT, By, Transcript
 from bench.own import words_of
 from bench.record import DRIVER, Checkpoint, Ending, EpisodeRecord, ToolCallRecord, storable
@@ -96,6 +97,10 @@ class Limits:
     tokens: int | None = None
     output_chars: int | None = None
     output_tokens: int | None = None
+
+
+class ModelDownError(Exception):
+    """A model gave nothing but one error, so the run ends; the text says which and where."""
 
 
 Owed = tuple[Task, int]
@@ -156,7 +161,7 @@ class Driver:
 
     A judgement takes at most `judge_s` seconds. The agent sees the answers of the tools `withheld`,
     but no record holds them. `environment` are further arguments with which the environments of
-    episodes are opened.
+    episodes are opened. `streaks` tell when a model is down.
 
     `began` is when it began to play, by the performance counter. `gone_on` has, by interrupted
     episode, how many calls it did not need to decide on again. `figures` are for `run.json`.
@@ -177,6 +182,7 @@ class Driver:
         judge_s: float = JUDGE_S,
         withheld: Collection[str] = (),
         environment: Mapping[str, Any] = MappingProxyType({}),
+        streaks: Sequence[ErrorStreak] = (),
     ) -> None:
         self.in_flight = 0
         self.most_in_flight = 0
@@ -204,6 +210,7 @@ class Driver:
         )
         self._host: asyncio.Task[None] | None = None
         self._withheld = withheld
+        self._streaks = streaks
 
     async def hosts(self) -> dict[str, dict[str, Any]]:
         """The states of the gateway's upstream hosts, by name; empty if it does not give them."""
@@ -229,10 +236,11 @@ class Driver:
         `most`. Once its task is cancelled, no agent gets a further turn, and an episode that waits
         for its judge is recorded without a judgement.
 
-        Raises `TraceError` when records can't be written; then no further episode is started.
+        Raises `TraceError` when records can't be written, and `ModelDownError`; then no further
+        episode is started.
         """
         self._host, self.began = asyncio.current_task(), time.perf_counter()
-        failure = ""
+        failure: TraceError | ModelDownError | None = None
         try:
             async with anyio.create_task_group() as tasks:
                 for number in range(min(self._concurrency, most)):
@@ -242,10 +250,13 @@ class Driver:
                     if self.done >= most:
                         break
                     tasks.start_soon(self._work, take)
-        except* TraceError as group:  # an error raised in here would be put into a group again
-            failure = str(group.exceptions[0])
-        if failure:
-            raise TraceError(failure)
+        # An error raised in here would be put into a group again.
+        except* TraceError as group:
+            failure = TraceError(str(group.exceptions[0]))
+        except* ModelDownError as group:
+            failure = failure or ModelDownError(str(group.exceptions[0]))
+        if failure is not None:
+            raise failure
 
     async def _work(self, take: Callable[[], Awaitable[Owed | None]]) -> None:
         run, is_first = self._run, True
@@ -263,7 +274,8 @@ class Driver:
                 record = await run.recorded(name)
             else:
                 record = await self._episode(task, repeat)
-                await self._transcribe(record, "agent")
+                if run.transcripts is not None:
+                    await self._transcribe(record, "agent")
             if self._judging is not None:
                 await self._judge(self._judging, record)
                 await self._transcribe(record, "judge")
@@ -274,6 +286,9 @@ class Driver:
             run.episodes.put(record)
             if (why := run.calls.failure) is not None:  # the gateway refuses further calls
                 raise TraceError(f"calls.jsonl: {why}; no call could be recorded any more")
+            for streak in self._streaks:
+                if (why := streak.told) is not None:
+                    raise ModelDownError(why)
             if run.episodes.full:
                 await run.episodes.room()
             await asyncio.sleep(0)  # so that the record is written, even if the next agent blocks

@@ -1,14 +1,23 @@
 """Works out, before a run starts, what it will request from its upstreams.
 
 The agent acts as it will in the run; its calls are bound and counted, and nothing is sent. The
-forecast is exact for agents whose calls don't depend on answers.
+forecast is exact for agents whose calls don't depend on answers. Of models it says the most that
+agent and judge request.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bench.agents import Agent, Episode, Round
+from bench.agents.conversation import FunctionTools
+from bench.agents.declaration import AgentSettingsError
+from bench.judges.judge import JudgeParts
+from bench.models.client import RETRIES
+from bench.models.need import BYTES_A_CHARACTER, Amounts, ModelBound, ModelNeed, Within
+from bench.models.prices import Price, Prices
 from bench.runs.driver import owed
+from bench.runs.run import RunPlan, names_offered
 from bench.suites.suite import Suite
 from gateway import Result
 from gateway.pipeline.bind import Binder, BoundCall, InvalidCall
@@ -36,6 +45,124 @@ class HostNeed:
     left: int | None = None
     runs_out: int | None = None
     runs_out_at_most: int | None = None
+
+
+def model_bounds(plan: RunPlan, catalog: Catalog) -> list[ModelBound]:
+    """What a run requests of the agent's model and of the judge's; empty without any.
+    Raises `SuiteError`, and `AgentSettingsError` for an agent or a judge that does not say it.
+    """
+    agent, judge = plan.agent, plan.judge
+    of_agent, of_judge = agent.type.need, judge.type.need if judge.type else None
+    parts = JudgeParts(catalog, None, judge.repeats, judge.protocol)
+    asks, judges = [ModelNeed()] * 2, [ModelNeed()] * 2
+    repeats, further = divmod(plan.episodes, len(plan.suite.tasks))
+    for number, within in enumerate(_bounds_of(plan, catalog)):
+        episodes = repeats + (number < further)
+        for place, one in enumerate((within, within.estimated())):
+            if of_agent is not None:
+                asks[place] += of_agent(agent.options, one).times(episodes)
+            if of_judge is not None:
+                judges[place] += of_judge(parts, one).times(episodes)
+    model, found = agent.model, list[ModelBound]()
+    answer = _max_tokens(model.body) if model is not None else None
+    if model is not None:
+        if of_agent is None:
+            raise AgentSettingsError(f"the agent {agent.name} says no bound of its requests")
+        why = [] if answer else ["no bound of tokens without --max-tokens"]
+        if asks[0].text_bytes is None:
+            why.append(f"no bound of the texts that {agent.name} reads")
+        read = (answer, answer)
+        found.append(_bound("agent", model.model, asks, read, answer, why, plan.prices))
+    if judge.needs_model and judge.type is not None:
+        if of_judge is None:
+            raise AgentSettingsError(f"the judge {judge.type.name} says no bound of its requests")
+        own = _max_tokens(judge.body)
+        why = (
+            [] if own else ["no bound of output tokens without --judge-body '{\"max_tokens\": N}'"]
+        )
+        if not answer and judges[0].answers:
+            lacks = "without --max-tokens" if model else f"of {agent.name}"
+            why.append(f"no bound of the answers that are judged {lacks}")
+        read = (answer and answer * TOKENS_AGAIN, answer)
+        found.append(_bound("judge", judge.model or "", judges, read, own, why, plan.prices))
+    return found
+
+
+def _bounds_of(plan: RunPlan, catalog: Catalog) -> Iterator[Within]:
+    """What bounds an episode of each task. Where tools are retrieved, the largest are offered."""
+    suite, limits = plan.suite, plan.limits
+    tools = FunctionTools(catalog.cards, inject=True)
+    sizes = {tool.name: len(tools.encoded([tool])[0]) + 1 for tool in catalog}
+    retrieved = sum(sorted(sizes.values(), reverse=True)[: plan.top_k or 0])
+    offers = suite.offers_tools and plan.agent.type.reads_answers
+    named = names_offered(suite, catalog) if offers else {}
+    if plan.retrieval == "all":
+        retrieved = sum(sizes.values())
+    for task in suite.tasks:
+        names = named.get(task.id, [] if retrieved else [call.name for call in task.tools])
+        by_name = sum(sizes[name] for name in {*names} if name in sizes)
+        environment = suite.environment(task)
+        opening = {**environment.arguments, **plan.environment} if environment else None
+        read = limits.output_chars or limits.output_tokens  # a token may be many characters
+        yield Within(
+            task,
+            limits.rounds,
+            limits.calls,
+            by_name if task.id in named else retrieved or by_name,
+            read and read * BYTES_A_CHARACTER,
+            opening,
+        )
+
+
+TOKENS_AGAIN = 4
+"""A token of the agent's model is at most so many of the judge's, also in JSON."""
+
+
+def _max_tokens(body: Mapping[str, Any]) -> int | None:
+    """The most tokens of one answer; None without a bound."""
+    given = [body.get(name) for name in ("max_tokens", "max_completion_tokens")]
+    known = [one for one in given if type(one) is int and one > 0]
+    return max(known, default=None)
+
+
+def _bound(
+    whose: str,
+    model: str,
+    needs: Sequence[ModelNeed],
+    read: tuple[int | None, int | None],
+    answer: int | None,
+    why: list[str],
+    prices: Prices | None,
+) -> ModelBound:
+    """The bound and the estimate of two needs, where answers of so many tokens are `read`, and an
+    `answer` of so many is given.
+    """
+    price = prices.of_model(model) if prices else None
+    most, estimate = (
+        _amounts(need, tokens, answer, price, a_token)
+        for need, tokens, a_token in zip(needs, read, (1, BYTES_A_TOKEN), strict=True)
+    )
+    if prices and price is None:
+        why = [*why, f"no price of {model}"]
+    attempts = most.requests * (RETRIES + 1)
+    currency = prices.currency if prices else None
+    return ModelBound(whose, model, most, attempts, estimate, currency, why)
+
+
+BYTES_A_TOKEN = 4
+"""Of most texts, for the estimate."""
+
+
+def _amounts(
+    need: ModelNeed, read: int | None, answer: int | None, price: Price | None, bytes_a_token: int
+) -> Amounts:
+    into = None if need.text_bytes is None else need.text_bytes // bytes_a_token
+    if need.answers:
+        into = None if into is None or read is None else into + need.answers * read
+    out = None if answer is None else need.requests * answer
+    if price is None or into is None or out is None:
+        return Amounts(need.requests, into, out, None)
+    return Amounts(need.requests, into, out, price.most(into, out))
 
 
 async def needs(

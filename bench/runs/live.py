@@ -91,7 +91,8 @@ class Live:
         self._started = time.perf_counter()
         self._is_dark = False
         console = console or PlainConsole()
-        self._rich = RichLive(console=console, auto_refresh=False) if console.is_terminal else None
+        is_live = console.is_terminal and not console.is_dumb_terminal
+        self._rich = RichLive(console=console, auto_refresh=False) if is_live else None
         self._every_s = TERMINAL_EVERY_S if self._rich else LINES_EVERY_S
 
     async def __aenter__(self) -> Self:

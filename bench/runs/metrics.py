@@ -1,6 +1,6 @@
 """All metrics of a run, the content of `metrics.json`, as one object that can be merged."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +9,7 @@ from bench.judges.judging import why_invalid
 from bench.metrics import ToolUse, Traffic, Usage
 from bench.own import words_of
 from bench.record import EpisodeRecord
-from bench.suites.suite import Suite, SuiteError
+from bench.suites.suite import Suite, SuiteError, SuiteMetrics
 from gateway import CallRecord
 
 JUDGE = "judge"
@@ -44,6 +44,36 @@ class Tally:
         self.judged += later.judged
         self.failed_judgements += later.failed_judgements
         self.first_errors = later.first_errors | self.first_errors
+
+
+class Breakdown:
+    """All metrics of a suite by groups, with their intervals. A run saves less of its groups
+    (`SuiteMetrics.details`), since it counts them as it goes.
+    """
+
+    def __init__(self, suite: type[Suite], groups: Iterable[str]) -> None:
+        self._suite = suite
+        self._rows: dict[str, dict[str, SuiteMetrics]] = {name: {} for name in groups}
+
+    def add(self, record: EpisodeRecord) -> None:
+        for name, rows in self._rows.items():
+            row = self._suite.row_of(record, name)
+            if row not in rows:
+                rows[row] = self._suite.new_metrics()
+            rows[row].add(record, record.last_round)
+
+    def result(self) -> dict[str, dict[str, Any]]:
+        return said(
+            {
+                name: {row: of.rates() for row, of in sorted(rows.items())}
+                for name, rows in self._rows.items()
+            }
+        )
+
+
+def said(breakdown: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """A breakdown without the groups of which no episode says a row."""
+    return {name: rows for name, rows in breakdown.items() if [*rows] != [""]}
 
 
 class RunMetrics:
@@ -86,9 +116,12 @@ class RunMetrics:
     def result(self) -> dict[str, Any]:
         with self._blamed("its details"):
             details = self.own.details()
+        if "breakdown" in details:
+            details = {**details, "breakdown": said(details["breakdown"])}
         return {
             **self.rates(),
             "usage": self.usage.result(),
+            "models": self.usage.models,
             "tool_use": self.tool_use.result(),
             **details,
             "traffic": self.traffic.result(),

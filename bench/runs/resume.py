@@ -33,8 +33,8 @@ CALLS, EPISODES, CHECKPOINTS = "calls.jsonl", "episodes.jsonl", "checkpoints.jso
 TRANSCRIPTS = "transcripts.jsonl"
 
 COMPARABLE = (
-    *("suite", "suite_digest", "agent", "gateway", "seed", "think_s", "error_rates", "trace"),
-    "agent_options",
+    *("suite", "suite_digest", "tasks", "agent", "gateway", "seed", "think_s", "error_rates"),
+    *("trace", "agent_options"),
     *("model", "base_url", "body", "headers", "stream", "inject", "hard_filter"),
     *(
         "judge",

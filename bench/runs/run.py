@@ -24,6 +24,8 @@ from bench.agents.registry import AgentSettings, open_agent
 from bench.environment import GATEWAY_KEY
 from bench.judges import Judge
 from bench.judges.registry import JudgeSettings, open_judge
+from bench.models.client import ErrorStreak
+from bench.models.prices import Prices
 from bench.own import code_of, words_of
 from bench.runs.about import RunInfo
 from bench.runs.directory import RunDirectory
@@ -57,7 +59,8 @@ class RunPlan:
     alone, `fused` by both, or by default as the gateway searches; `all` offers all tools that may
     be called. `environment` are arguments with which the environments of episodes are
     opened, beside the suite's own. With `transcripts` all that goes to models and comes from them
-    is kept.
+    is kept. `prices` are those of models. After `max_model_errors` that are the same a model is
+    down and the run ends; 0: never.
     """
 
     suite: Suite
@@ -72,6 +75,8 @@ class RunPlan:
     retrieval: str = ""
     environment: Mapping[str, Any] = field(default_factory=dict)
     transcripts: bool = True
+    prices: Prices | None = None
+    max_model_errors: int = 20
 
     @property
     def is_transcribed(self) -> bool:
@@ -88,6 +93,7 @@ class RunPlan:
             "suite": self.suite.name,
             "suite_digest": self.suite.digest,
             "tasks": len(self.suite.tasks),
+            **({"selection": dict(self.suite.selection)} if self.suite.selection else {}),
             **self.agent.about(),
             **self.judge.about(),
             "top_k": self.top_k,
@@ -106,7 +112,16 @@ class RunPlan:
             **({"own_code": own_code} if own_code else {}),
             "started_at": round(time.time(), 3),
             "embeddings": settings.embeddings_model if self.top_k else None,
+            **({"prices": self.prices.model_dump()} if self.prices else {}),
         }
+
+    def streaks(self) -> tuple[ErrorStreak | None, ErrorStreak | None]:
+        """The errors of the agent's model, and of the judge's, from now on; None without one."""
+        asked, judge, most = self.agent.model, self.judge, self.max_model_errors
+        return (
+            ErrorStreak("agent", asked.base_url, most) if asked and most else None,
+            ErrorStreak("judge", judge.base_url, most) if judge.needs_model and most else None,
+        )
 
     def names(self, before: int = 0) -> set[str]:
         """The names of all its episodes, and of those that it had when it was to have `before`."""
@@ -148,16 +163,12 @@ async def run(
     return the content of its `run.json`.
 
     `settings` are those of an embedded gateway. `catalog` holds the tools, by default the project's
-    own. Raises `RunDirectoryError`, `TraceError`, `SnapshotError`, `AgentSettingsError`,
-    `JudgeSettingsError`, `SuiteError`, `GatewayUnreachableError` where no gateway answers at the
-    plan's URL, and what the `engine` raises, which is `here` by default.
+    own. Raises `RunDirectoryError`, `TraceError`, `ModelDownError`, `SnapshotError`,
+    `AgentSettingsError`, `JudgeSettingsError`, `SuiteError`, `GatewayUnreachableError` where no
+    gateway answers at the plan's URL, and what the `engine` raises, which is `here` by default.
     """
     raise_file_limit()
-    settings = settings.model_copy(update={"listings": False, **plan.suite.gateway_settings})
-    catalog = catalog or Catalog.load()
-    if settings.market is not None:
-        catalog = catalog.with_market()
-    plan.suite.check_labels(catalog)
+    settings, catalog = made_ready(plan, settings, catalog or Catalog.load())
     async with AsyncExitStack() as parts:
         start = await parts.enter_async_context((engine or here)(plan, settings, catalog))
         opened = RunDirectory.open(
@@ -192,18 +203,35 @@ async def run(
     return directory.about
 
 
+def made_ready(
+    plan: RunPlan, settings: GatewaySettings, catalog: Catalog
+) -> tuple[GatewaySettings, Catalog]:
+    """The settings and the tools with what the suite needs. Raises `SuiteError`."""
+    settings = settings.model_copy(update={"listings": False, **plan.suite.gateway_settings})
+    if settings.market is not None:
+        catalog = catalog.with_market()
+    plan.suite.check_labels(catalog)
+    return settings, catalog
+
+
 @asynccontextmanager
 async def here(
     plan: RunPlan, settings: GatewaySettings, catalog: Catalog
 ) -> AsyncIterator[Callable[[RunDirectory], AbstractAsyncContextManager[Driver]]]:
     """The engine that plays all episodes in this process."""
-    async with open_agent(plan.agent, catalog) as agent, open_judge(plan.judge, catalog) as judge:
+    streaks = plan.streaks()
+    async with (
+        open_agent(plan.agent, catalog, streak=streaks[0]) as agent,
+        open_judge(plan.judge, catalog, streak=streaks[1]) as judge,
+    ):
 
         @asynccontextmanager
         async def start(directory: RunDirectory) -> AsyncIterator[Driver]:
             async with client_of(plan, settings, catalog, directory.calls) as client:
                 await directory.begin(await upstream_of(client, settings, plan.suite))
-                driver = await driver_of(plan, settings, catalog, agent, judge, client, directory)
+                driver = await driver_of(
+                    plan, settings, catalog, agent, judge, client, directory, streaks
+                )
                 with calmed_collector():
                     yield driver
             if isinstance(client, WireClient):
@@ -234,6 +262,7 @@ async def driver_of(
     judge: Judge | None,
     client: Gateway | WireClient,
     records: RunRecords,
+    streaks: Sequence[ErrorStreak | None] = (),
 ) -> Driver:
     return Driver(
         plan.suite,
@@ -248,6 +277,7 @@ async def driver_of(
         judge_s=plan.judge.wall_s,
         environment=plan.environment,
         withheld={tool.name for tool in catalog.select(intent="transactional")},
+        streaks=[streak for streak in streaks if streak is not None],
     )
 
 
@@ -256,7 +286,7 @@ async def _offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) 
     suite = plan.suite
     if plan.top_k is None and not (suite.offers_tools and plan.agent.type.reads_answers):
         return None
-    names_of = _names_offered(suite, catalog) if suite.offers_tools else {}
+    names_of = names_offered(suite, catalog) if suite.offers_tools else {}
     finder, top_k = ToolFinder.of(catalog, settings), plan.top_k
     offered: dict[str, tuple[Manifest, ...]] = {}
     find = {"dense": finder.find_by_vectors, "bm25": finder.find_by_words}.get(
@@ -293,7 +323,7 @@ def _digest(cards: Mapping[str, Card]) -> str:
     return blake2b(text, digest_size=8).hexdigest()
 
 
-def _names_offered(suite: Suite, catalog: Catalog) -> dict[str, Sequence[str]]:
+def names_offered(suite: Suite, catalog: Catalog) -> dict[str, Sequence[str]]:
     """By task, the tools that its suite offers. Raises `SuiteError` for what is no tool."""
     found: dict[str, Sequence[str]] = {}
     for task in suite.tasks:
@@ -325,8 +355,13 @@ async def upstream_of(
         return about | ({"upstream": RECORDED} if suite.is_recorded else {})
     if suite.is_recorded:
         return {"upstream": RECORDED, "mode": settings.mode}
-    about = {"upstream": client.answers.upstream, "mode": settings.mode}
-    about["snapshot"] = client.snapshot_id
+    upstream = {"upstream": client.answers.upstream, "mode": settings.mode}
+    return {**upstream, "snapshot": client.snapshot_id, **simulation_of(settings)}
+
+
+def simulation_of(settings: GatewaySettings) -> dict[str, Any]:
+    """The settings of the simulated upstream of an embedded gateway, for `run.json`."""
+    about: dict[str, Any] = {}
     if settings.upstream == "simulated":
         names = ("seed", "latency_s", "failure_rate", "hang_rate")
         about |= {f"simulated_{n}": getattr(settings, f"simulated_{n}") for n in names}

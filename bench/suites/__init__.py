@@ -15,6 +15,7 @@ from bench.suites.fintrace.suite import FinTrace
 from bench.suites.generated.suite import Generated
 from bench.suites.investorbench.suite import InvestorBench
 from bench.suites.suite import NOT_METRICS, SHARED_MEASURES, Suite, SuiteError
+from bench.task import GROUPS
 from manifests.common.nearest import did_you_mean
 
 _HERE = Path(__file__).parent
@@ -111,7 +112,7 @@ def _check(name: str, suite: type[Suite]) -> None:
     if not metrics:
         raise SuiteError(f"suite {name}: its `metrics` are empty; name at least one Metric")
     if not suite.overrides("new_metrics"):
-        fields = list(EpisodeRecord.__dataclass_fields__)
+        fields = [*EpisodeRecord.__dataclass_fields__, *GROUPS]
         for group in suite.groups:
             if group not in fields:
                 text = f"suite {name}: the group {group!r} is no field of an episode's record"

@@ -1,7 +1,8 @@
 """Reads tasks and recorded work from JSON Lines, so that each error names file and line.
 
-A task's line has `id`, `category`, `question`, the labelled `tools` (`name`, `arguments`) in the
-order of use, and the gold `answer` (empty where there is none).
+A task's line has `id` (made of the question if there is none), `category`, `question`, the labelled
+`tools` (`name`, `arguments`) in the order of use, and the gold `answer` (empty where there is
+none).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +12,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from bench.json_lines import JsonLinesError, Line, lines
+from bench.question import digest_of
 from bench.suites.suite import SuiteError
 from bench.task import Task
 from manifests.common.problem import first_problem
@@ -52,6 +54,8 @@ def read_tasks(
     def read(text: bytes, line: Line) -> Task:
         task = read_task(text, len(seen))
         if (before := seen.setdefault(task.id, line.number)) != line.number:
+            if task.id == digest_of(task.question):
+                raise ValueError(f"question: line {before} asks it too; give the two an id each")
             raise ValueError(f"id: {task.id!r} is the id of line {before} too")
         return task
 

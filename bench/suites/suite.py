@@ -8,6 +8,7 @@ tasks. A user's own suite is a subclass in the user's file, named `module:Class`
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -21,28 +22,47 @@ from bench.metrics.means import Means, Measured
 from bench.own import words_of
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
 from bench.suites.paper import Paper
-from bench.task import Task, TaskModel
+from bench.suites.sampling import fields_of, sample
+from bench.task import GROUPS, Task, TaskModel
 from manifests import Catalog
-from manifests.common.nearest import did_you_mean
+from manifests.common.nearest import MAX_SHOWN, did_you_mean, hint, nearest, not_among
 
 NOT_METRICS = frozenset(
     {
         *("episodes", "passed", "failed_by_infrastructure", "judged", "intervals", "breakdown"),
-        *("usage", "tool_use", "traffic", "digest", "snapshot", "outcome", "filled", "confusion"),
+        *(
+            "usage",
+            "models",
+            "tool_use",
+            "traffic",
+            "digest",
+            "snapshot",
+            "outcome",
+            "filled",
+            "confusion",
+        ),
         *("denominators", "incomplete_line", "passes"),
     }
 )
 """Keys of `metrics.json` and of what `finbench score --json` prints that are no metric's."""
 
 
+MOST_IDS = 10_000
+"""The most tasks that are chosen by their ids, which are in `run.json`."""
+
+
 class SuiteError(Exception):
     """A suite can't be read; the text names the place and the reason."""
 
 
-def given(name: str, dataset: Path | None, what: str = "file") -> Path:
-    """The dataset of the suite `name`, which the user must give. Raises `SuiteError`."""
+def given(name: str, dataset: Path | None, what: str = "file", paper: Paper | None = None) -> Path:
+    """The dataset of the suite `name`, which the user must give. Raises `SuiteError`, with the
+    command that fetches it if the authors of the `paper` publish it.
+    """
     if dataset is None:
-        raise SuiteError(f"{name} does not come with the project; name its {what} with --dataset")
+        text = f"{name} does not come with the project; name its {what} with --dataset"
+        fetch = f" (finbench fetch {name} gets it)" if paper and paper.repository else ""
+        raise SuiteError(text + fetch)
     return dataset
 
 
@@ -235,7 +255,7 @@ class Suite(ABC):
     """A report's note on all metrics; if empty, it is made of their texts."""
     groups: ClassVar[Mapping[str, str]] = {}
     """The groups of the breakdown, with their names in a report: fields of a record, unless the
-    suite has metrics of its own.
+    suite has metrics of its own. Those of all suites are `bench.task.GROUPS`.
     """
     tabled: ClassVar[str] = ""
     """The group whose rows are printed after a run, if any."""
@@ -265,6 +285,8 @@ class Suite(ABC):
     """The tools whose calls change the state of an environment's session."""
     dataset: Path | None = None
     """The file or folder from which the tasks were read, if it was given."""
+    selection: Mapping[str, Any] = {}
+    """How the tasks were chosen from those of the suite, for `run.json`; empty if they are all."""
 
     def __init__(self, name: str, tasks: Iterable[Task]) -> None:
         self.name = name
@@ -277,9 +299,52 @@ class Suite(ABC):
                 raise SuiteError(f"{name}: two tasks have the id {task.id}")
             seen.add(task.id)
 
+    def selected(
+        self, wanted: int | Collection[str], *, seed: int = 0, stratify: Sequence[str] = ()
+    ) -> Self:
+        """The suite with fewer tasks, in their order: those of these ids, or so many of them by
+        `seed` (`bench.suites.sampling`), in the proportions of the fields `stratify`. Raises
+        `SuiteError`.
+        """
+        there = f"{self.name} has {len(self.tasks)} tasks"
+        about: dict[str, Any] = {"of": len(self.tasks), "of_digest": self.digest}
+        if isinstance(wanted, int):
+            if not 1 <= wanted <= len(self.tasks):
+                raise SuiteError(f"{wanted} tasks can't be chosen: {there}")
+            fields = fields_of(self.tasks)
+            if odd := [name for name in stratify if name not in fields]:
+                raise SuiteError(f"{self.name} has no field {not_among(odd[0], fields)}")
+            ids, strata = sample(self.tasks, wanted, seed, stratify)
+            about |= {"seed": seed, "stratify": [*stratify]}
+            about |= {"strata": strata} if stratify else {}
+        else:
+            ids, known = {*wanted}, {task.id for task in self.tasks}
+            if not 1 <= len(ids) <= MOST_IDS:
+                raise SuiteError(f"{len(ids)} tasks are named: name 1 to {MOST_IDS}")
+            if unknown := sorted(ids - known):
+                more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+                text = f"no task has the id {unknown[0][:MAX_SHOWN]!r}{more}"
+                raise SuiteError(f"{there}: {text}{hint(nearest(unknown[0][:MAX_SHOWN], known))}")
+            about |= {"ids": sorted(ids)}
+        made = copy(self)
+        vars(made).pop("digest", None)
+        made.tasks = tuple(task for task in self.tasks if task.id in ids)
+        made.selection = {"tasks": len(made.tasks), **about}
+        return made
+
     def arguments_of(self, task: Task) -> list[dict[str, Any] | None]:
         """The arguments of a task's labelled calls, if episodes are measured by them."""
         return task.labelled_arguments if self.compares_arguments else []
+
+    @classmethod
+    def all_groups(cls) -> Mapping[str, str]:
+        """The groups of its breakdown: its own, and those of all suites."""
+        return {**cls.groups, **{name: GROUPS[name] for name in GROUPS if name not in cls.groups}}
+
+    @classmethod
+    def row_of(cls, record: EpisodeRecord, group: str) -> str:
+        """The row of a group in which an episode counts."""
+        return str(getattr(record, group))
 
     @classmethod
     def overrides(cls, method: str) -> bool:
@@ -329,7 +394,7 @@ class Suite(ABC):
         """Metrics over no episodes yet: each is the mean of what `measured` has under its name."""
         ranges = {metric.name: (metric.low, metric.high) for metric in cls.metrics}
         measured = partial(_measured, cls)
-        return Means(ranges, measured, cls.groups, has_verdicts=cls.has_verdicts)
+        return Means(ranges, measured, cls.all_groups(), has_verdicts=cls.has_verdicts)
 
     @classmethod
     @abstractmethod

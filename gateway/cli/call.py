@@ -159,7 +159,7 @@ def call(
 
     async def once() -> int:
         try:
-            async with Gateway.open(read) as gateway:
+            async with Gateway.open(read, lazy=True) as gateway:
                 result = await gateway.call(tool, given, context)
         except (SnapshotError, OSError) as error:
             echo(f"finport: {error}", err=True)

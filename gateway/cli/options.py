@@ -211,7 +211,7 @@ def exit_code_of(interrupt: KeyboardInterrupt) -> int:
     return 128 + int(interrupt.args[0] if interrupt.args else signal.SIGINT)
 
 
-_SHOW_CURSOR = b"\x1b[?25h"
+_SHOW_CURSOR = b"" if os.environ.get("TERM") == "dumb" else b"\x1b[?25h"
 """The live view hides the cursor, and can't show it again if the process is killed."""
 
 

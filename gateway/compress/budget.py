@@ -107,10 +107,11 @@ _COUNTERS: dict[Encoding, Callable[[str], int]] = {}
 
 
 def load(encoding: Encoding) -> None:
-    """Load a vocabulary, unless it is loaded. That takes up to 0.2 s, in which no other thread of
-    the process runs, and 70 MB; so a server loads it before it is ready.
+    """Load a vocabulary and what shortens, unless they are loaded. That takes up to 0.2 s, in which
+    no other thread of the process runs, and 70 MB; so a server loads them before it is ready.
     """
     if encoding not in _COUNTERS:
+        import_module("gateway.compress.answer")
         tokenizers = import_module("rs_bpe.bpe").openai  # has no types
         _COUNTERS[encoding] = getattr(tokenizers, encoding)().count
 

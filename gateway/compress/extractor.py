@@ -6,13 +6,16 @@ rules, as without a model.
 
 import logging
 import re
+from typing import TYPE_CHECKING
 
 from adapters.fault import UpstreamFault
-from adapters.openai import EndpointExtractor
 from gateway.compress.budget import Budget
 from gateway.compress.cut import Compressed
 from gateway.search.endpoint_limits import EndpointLimits, NotAskedError
 from gateway.settings import GatewaySettings, SettingsError
+
+if TYPE_CHECKING:
+    from adapters.openai import EndpointExtractor
 
 log = logging.getLogger("finport")
 
@@ -32,7 +35,7 @@ _SEPARATED = re.compile(r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?")
 class Extractor:
     """Asks one model, for one event loop."""
 
-    def __init__(self, endpoint: EndpointExtractor) -> None:
+    def __init__(self, endpoint: "EndpointExtractor") -> None:
         self._endpoint = endpoint
         self._limits = EndpointLimits("extractor", wait_s=WAIT_S, at_once=AT_ONCE)
 
@@ -45,6 +48,8 @@ class Extractor:
             return None
         if settings.extractor_url is None or settings.extractor_model is None:
             raise SettingsError("an extractor needs both extractor_url and extractor_model")
+        from adapters.openai import EndpointExtractor
+
         key = settings.extractor_key
         secret = key.get_secret_value() if key else None
         endpoint = EndpointExtractor(settings.extractor_url, settings.extractor_model, secret)

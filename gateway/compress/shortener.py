@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +14,6 @@ from anyio import to_thread
 
 from adapters.akshare.shares import Shares
 from cache import Entry, View
-from gateway.compress.answer import compress
 from gateway.compress.budget import TIME_LIMIT, Budget, TimeLimit, is_loaded
 from gateway.compress.cut import Compressed
 from gateway.compress.extractor import READ, Extractor
@@ -94,7 +94,7 @@ class Shortener:
             and is_loaded(budget.encoding)
         )
         if is_short and (self._extractor is None or not question):
-            view = view_of(entry, compress(entry, budget, question, _meanings(manifest)))
+            view = view_of(entry, _compress(entry, budget, question, _meanings(manifest)))
             self._keep(key, view)
             return view
         work = self._making.get(key)
@@ -139,7 +139,7 @@ class Shortener:
         await self._shares.take(client)
         in_thread = asyncio.ensure_future(
             to_thread.run_sync(
-                compress, entry, budget, question, _meanings(manifest), limiter=self._threads
+                _compress, entry, budget, question, _meanings(manifest), limiter=self._threads
             )
         )
         self._in_threads.add(in_thread)
@@ -161,6 +161,14 @@ class Shortener:
         while self._bytes > KEPT_BYTES:
             (_, _, question), oldest = self._kept.popitem(last=False)
             self._bytes -= len(oldest.data) + len(oldest.about) + len(question)
+
+
+def _compress(
+    entry: Entry, budget: Budget, question: str, meanings: Mapping[str, str]
+) -> Compressed:
+    from gateway.compress.answer import compress  # few processes shorten: it takes 40 ms
+
+    return compress(entry, budget, question, meanings)
 
 
 def _meanings(manifest: Manifest) -> dict[str, str]:

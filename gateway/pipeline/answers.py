@@ -21,7 +21,6 @@ from typing import Any
 
 from anyio import to_thread
 
-from adapters.adapter import Adapter
 from cache import Clock, Entry, Flight, Flights, Kept, Recorder, SnapshotError, Use, decide
 from cache.entry import INVENTED
 from cache.flight import Late, Shut
@@ -44,6 +43,7 @@ from gateway.shapes.watch import ShapeWatch
 from gateway.sharing.flights import SharedFlights
 from gateway.sharing.store import SharedStore
 from gateway.upstreams.hosts import Hosts
+from gateway.upstreams.opening import Adapters
 from manifests import Source
 
 log = logging.getLogger("finport")
@@ -84,7 +84,7 @@ class Answers:
         self,
         settings: GatewaySettings,
         cached: CachedAnswers,
-        adapters: Mapping[Source, Adapter],
+        adapters: Adapters,
         hosts: Hosts,
         clock: Clock,
         recorder: Recorder | None = None,
@@ -254,8 +254,8 @@ class Answers:
         return Outcome(kept, source="stale", attempts=attempts)
 
     def _refresh(self, call: PendingCall, kept: Kept) -> None:
-        """Fetch a newer answer in the background."""
-        if len(self._flights) >= REFRESHES:
+        """Fetch a newer answer in the background. No upstream is opened for that alone."""
+        if len(self._flights) >= REFRESHES or not self._adapters:
             return
 
         async def refresh(flight: Flight[Outcome]) -> Outcome:
@@ -275,6 +275,8 @@ class Answers:
         """Ask upstream. An answer is cached, and recorded before the caller gets it."""
         bound, plan, settings = call.bound, call.bound.plan, self._settings
         source = plan.manifest.source
+        if source not in self._adapters:
+            await self._adapters.opened()
         adapter, started = self._adapters[source], time.perf_counter()
         upstream: ProvenanceSource = settings.upstream
         if source in _MADE_BY:

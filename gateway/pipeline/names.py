@@ -9,12 +9,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from rapidfuzz import fuzz
-
 from gateway.errors import CallError, ErrorCode
 from gateway.pipeline.bind import Binder, BoundCall, InvalidCall, printable
 from manifests import Catalog, Manifest, Parameter
-from manifests.facets import Facets, shipped_facets
 from manifests.symbols import Symbol, Symbols
 
 FORMS: Final = frozenset(
@@ -98,6 +95,8 @@ def _told(
 
 def _is_of(symbol: Symbol, manifest: Manifest) -> bool:
     """Whether a tool is about instruments of that kind, as far as is known."""
+    from manifests.facets import shipped_facets
+
     facets = shipped_facets().get(manifest.name)
     return facets is None or bool(_kinds(symbol) & {*facets.instrument})
 
@@ -119,6 +118,10 @@ _KINDS: Final[Mapping[str, frozenset[str]]] = {
 
 def tools_for(manifest: Manifest, symbol: Symbol, others: Sequence[Manifest]) -> list[str]:
     """The tools most like `manifest` that are about the market and kind of an instrument."""
+    from rapidfuzz import fuzz
+
+    from manifests.facets import Facets, shipped_facets
+
     facets, kinds = shipped_facets(), _kinds(symbol)
     own = facets.get(manifest.name, Facets())
     fitting = [

@@ -30,8 +30,10 @@ async def open_answers(
     clock: Clock,
     symbols: SymbolTable,
     mcp: McpServers | None = None,
+    *,
+    lazy: bool = False,
 ) -> AsyncIterator[Answers]:
-    """The answers of one gateway.
+    """The answers of one gateway; with `lazy` no upstream is opened before a call asks one.
 
     Raises `SettingsError`, `SnapshotError`, and `OSError` where the cache can't be opened.
     """
@@ -52,7 +54,7 @@ async def open_answers(
             snapshot = await to_thread.run_sync(Snapshot, settings.snapshot)
             parts.callback(snapshot.close)
         adapters = await parts.enter_async_context(
-            open_adapters(settings, catalog, plans, clock, symbols, store, mcp)
+            open_adapters(settings, catalog, plans, clock, symbols, store, mcp, lazy=lazy)
         )
         if settings.mode != "offline":
             directory = settings.cache_dir / settings.cache_name

@@ -10,11 +10,8 @@ from anyio import to_thread
 
 from cache import Entry
 from cache.records import picked
-from gateway.compress.columns import SURE, named_columns
-from gateway.compress.question import Question
 from gateway.errors import CallError, ErrorCode
 from gateway.pipeline.bind import printable
-from gateway.tables.filter import FilterError, RowFilter
 from manifests.common.nearest import hint, nearest
 
 MOST = 10_000
@@ -133,6 +130,8 @@ def _filtered(
     where: str,
 ) -> Page | CallError:
     """Read every row, a piece of the table at a time, and keep the lines of the page."""
+    from gateway.tables.filter import FilterError, RowFilter
+
     there, matched = entry.columns or (), 0
     names = tuple(dict.fromkeys(columns or there))
     lines = deque[bytes](maxlen=min(-offset, entry.rows or 0) if offset < 0 else limit)
@@ -174,6 +173,9 @@ def _first_unknown(names: Sequence[str], there: Sequence[str]) -> CallError | No
 
 def _meant(name: str, columns: Sequence[str]) -> list[str]:
     """The columns that a name certainly means in other words or in the other language."""
+    from gateway.compress.columns import SURE, named_columns
+    from gateway.compress.question import Question
+
     found = named_columns(Question.of(name.replace("_", " ")), columns, {})
     return [one.column for one in found if one.sureness >= SURE]
 

@@ -57,8 +57,9 @@ Figures = dict[str, list[Series]]
 # Families with one number a row: their labels and help texts. Counters end in _total.
 _FAMILIES: dict[str, tuple[str, str]] = {
     "finport_calls_total": (
-        "tool host provenance code",
-        "Calls that have ended; code is ok or the error's. Calls that were not made have no tool.",
+        "tool host provenance code fault",
+        "Calls that have ended; code is ok or the error's, and fault says whose fault that is: the "
+        "agent's, the tool's, the quota's or the gateway's. Calls that were not made have no tool.",
     ),
     "finport_client_calls_total": (
         "client code",
@@ -93,6 +94,11 @@ _FAMILIES: dict[str, tuple[str, str]] = {
     ),
     "finport_host_breaker_opened_total": ("host", "Times that the host's breaker has opened."),
     "finport_akshare_workers_started_total": ("", "Processes started to run AkShare."),
+    "finport_loop_late_seconds_total": (
+        "",
+        "Time by which timers of the event loops have fired late, where that was 10 ms or more. "
+        "Its rate is the number of loops that stand still, on average.",
+    ),
     "finport_akshare_workers": ("state", "Processes that run AkShare."),
     "finport_pending_calls": ("", "Calls under way whose answer was not in memory."),
     "finport_flights": ("", "Executions under way; identical calls share one."),
@@ -118,6 +124,10 @@ _FAMILIES: dict[str, tuple[str, str]] = {
     "finport_cache_queued": ("tier", "Answers that wait to be written."),
     "finport_resident_bytes": ("", "Memory of the gateway's processes, without AkShare's."),
     "finport_workers": ("", "Gateway processes alive."),
+    "finport_halted": (
+        "",
+        "Gateway processes that refuse calls, because their trace or snapshot can't be written.",
+    ),
     "finport_redis_trouble": ("", "Gateway processes that can't use Redis, or not write to it."),
     "finport_gateways": ("", "Gateway processes that share the Redis, as this one knows it."),
 }
@@ -233,7 +243,7 @@ def _sums(gateway: Gateway, calls: list[Series]) -> Figures:
     if gateway.settings.mode in ("live", "replay"):
         looked = [
             (provenance, sum(tally[:BUCKETS]))
-            for (tool, _, provenance, code), tally in calls
+            for (tool, _, provenance, code, _), tally in calls
             if tool and code != ErrorCode.FORBIDDEN and provenance != "replayed"
         ]
         hits = sum(count for provenance, count in looked if provenance in ("cached", "stale"))

@@ -73,15 +73,15 @@ class CallMetrics:
     def __init__(self, name_of: Callable[[str], str | None] = lambda _: None) -> None:
         self._name_of = name_of
         self._hosts = {"": ""}
-        self._tallies: dict[tuple[str, str | None, ErrorCode | None], list[float]] = {}
+        self._tallies: dict[tuple[str, str | None, ErrorCode | None, str], list[float]] = {}
         self._by_name: dict[str, dict[ErrorCode | None, int]] = {"": {}, OTHER: {}}
         self._by_client: dict[str, dict[ErrorCode | None, int]] = {}
 
     def ended(self, result: Result, bound: BoundCall | None, context: CallContext) -> None:
         error, view, took_ms = result.error, result.view, result.elapsed_ms
-        code = None if error is None else error.code
+        code, fault = (None, "") if error is None else (error.code, error.fault)
         tool = "" if bound is None else result.tool
-        kind = (tool, result.source, code)
+        kind = (tool, result.source, code, fault)
         try:
             tally = self._tallies[kind]
         except KeyError:
@@ -104,8 +104,8 @@ class CallMetrics:
         bytes, and one a client and code.
         """
         rows: list[Series] = []
-        for (tool, source, code), tally in self._tallies.items():
-            labels = [tool, self._hosts[tool], source or "", _label(code)]
+        for (tool, source, code, fault), tally in self._tallies.items():
+            labels = [tool, self._hosts[tool], source or "", _label(code), fault]
             rows.append((labels, [*tally[:TIME], round(tally[TIME] * 1e3), tally[BYTES]]))
         clients: list[Series] = [
             ([name, _label(code)], [count])
@@ -266,6 +266,7 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
         ),
         "finport_stand_ins_total": _rows(gateway.stand_ins.counts),
         "finport_akshare_workers_started_total": _rows({(): workers.pop("started", 0)}),
+        "finport_loop_late_seconds_total": _rows({(): vitals.late_s}),
     }
     if (shapes := answers.shapes) is not None:
         counters["finport_shape_changes_total"] = _rows(shapes.changes)
@@ -275,6 +276,7 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
         counters["finport_redis_failures_total"] = _rows(store.failures)
         troubles = {(): int(store.trouble is not None)}
     gauges: Figures = {
+        "finport_halted": _rows({(): int(answers.failed or gateway.halted is not None)}),
         "finport_redis_trouble": _rows(troubles),
         "finport_workers": _rows({(): 1}),
         "finport_pending_calls": _rows({(): answers.pending}),

@@ -26,6 +26,8 @@ class Vitals:
 
     def __init__(self) -> None:
         self.lag_ms = Quantiles()
+        self.late_s = 0.0
+        """Seconds by which timers have fired late, of those that were late by a period or more."""
 
     @classmethod
     @asynccontextmanager
@@ -51,6 +53,8 @@ class Vitals:
     def fired(self, late_ms: float) -> None:
         """Count a timer that fired so late."""
         missed = int(late_ms / _PERIOD_MS)
+        if missed:
+            self.late_s += late_ms / 1e3
         step = missed // _STEPS + 1
         for first in range(0, missed + 1, step):
             self.lag_ms.add(late_ms - first * _PERIOD_MS, min(step, missed + 1 - first))

@@ -1,5 +1,6 @@
 """Opens the providers of a gateway, or the simulated upstream in place of the real ones."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -24,6 +25,58 @@ if TYPE_CHECKING:
     from adapters.simulator import Faults
 
 
+class Adapters(dict[Source, Adapter]):
+    """The adapters of one gateway by source: none before `opened`, then all that it has."""
+
+    def __init__(self, settings: GatewaySettings, parts: Parts, simulated: "Faults | None") -> None:
+        self._settings = settings
+        self._parts = parts
+        self._simulated = simulated
+        self._stack = AsyncExitStack()
+        self._opening: asyncio.Task[None] | None = None
+
+    async def opened(self) -> None:
+        """Open them unless that is done or under way. A caller that leaves does not end it.
+
+        Raises `SettingsError`.
+        """
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+        await asyncio.shield(self._opening)
+
+    async def _open(self) -> None:
+        parts, settings = self._parts, self._settings
+        if self._simulated is not None:
+            from adapters.simulator import SimulatedUpstream
+
+            opened = SimulatedUpstream.open(
+                parts.catalog,
+                seed=settings.simulated_seed,
+                now=settings.simulated_now,
+                faults=self._simulated,
+            )
+            upstream = await self._stack.enter_async_context(opened)
+            parts = replace(
+                parts,
+                simulated_url=upstream.base_url,
+                lies=self._simulated.lies,
+                credentials={m.upstream: SIMULATED_SECRET for m in parts.catalog},
+            )
+        try:
+            for source, provider in PROVIDERS.items():
+                if provider.is_open(settings):
+                    self[source] = await self._stack.enter_async_context(provider.open(parts))
+        except ProviderError as error:
+            raise SettingsError(str(error)) from error
+
+    async def aclose(self) -> None:
+        """End what was opened, or is about to be."""
+        if self._opening is not None and not self._opening.done():
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+        await self._stack.aclose()
+
+
 @asynccontextmanager
 async def open_adapters(
     settings: GatewaySettings,
@@ -33,9 +86,11 @@ async def open_adapters(
     symbols: SymbolTable,
     store: SharedStore | None = None,
     mcp: McpServers | None = None,
-) -> AsyncIterator[dict[Source, Adapter]]:
-    """Adapters by source. With `upstream = simulated` the simulated upstream runs as long as they
-    do.
+    *,
+    lazy: bool = False,
+) -> AsyncIterator[Adapters]:
+    """Adapters by source; with `lazy` they are not yet opened. With `upstream = simulated` the
+    simulated upstream runs as long as they do.
 
     Raises `SettingsError`, and `OSError` if the quota ledger can't be opened.
     """
@@ -48,41 +103,21 @@ async def open_adapters(
             embedder=embedder_of(settings),
             mcp=mcp,
         )
+        faults = None
         if is_asked(settings):
             allotments = None if store is None else Allotments(store, settings.ledger_name)
             opened = Ledger.open(settings.ledger_path, settings.secrets, plans, clock, allotments)
             ledger = await stack.enter_async_context(opened)
             parts = replace(parts, keys=ledger)
-        if is_asked(settings) and settings.upstream == "simulated":
-            from adapters.simulator import SimulatedUpstream
-
-            faults = _faults(settings)
-            simulated = await stack.enter_async_context(
-                SimulatedUpstream.open(
-                    catalog,
-                    seed=settings.simulated_seed,
-                    now=settings.simulated_now,
-                    faults=faults,
-                )
-            )
-            credentials = {m.upstream: SIMULATED_SECRET for m in catalog}
-            parts = replace(
-                parts,
-                simulated_url=simulated.base_url,
-                lies=faults.lies,
-                credentials=credentials,
-            )
+            faults = _faults(settings) if settings.upstream == "simulated" else None
         if store is not None and settings.redis_url is not None:
             url = settings.redis_url.get_secret_value()
             parts = replace(parts, elsewhere=partial(Inbox.open, store, url))
-        try:
-            yield {
-                source: await stack.enter_async_context(provider.open(parts))
-                for source, provider in PROVIDERS.items()
-                if provider.is_open(settings)
-            }
-        except ProviderError as error:
-            raise SettingsError(str(error)) from error
+        adapters = Adapters(settings, parts, faults)
+        stack.push_async_callback(adapters.aclose)
+        if not lazy or settings.market is not None:  # whose data may not be there
+            await adapters.opened()
+        yield adapters
 
 
 def _faults(settings: GatewaySettings) -> "Faults":

@@ -9,18 +9,22 @@ from rich.text import Text
 
 from manifests.common.terminal import plain
 
+UNBOUNDED = 100_000
+"""Columns of an output that is no terminal: nothing wraps there, and each row is one line."""
+
 
 class PlainConsole(Console):
     """A console for text of any origin: nothing in the text controls the terminal. Markup in it
-    counts only if `markup` is set.
+    counts only if `markup` is set. It has at least `narrowest` columns on a terminal, and
+    `UNBOUNDED` elsewhere. `NO_COLOR` and `TERM=dumb` count as rich has them.
 
     Texts are made plain before they are laid out, so columns and lines keep their layout.
     """
 
     def __init__(self, *, narrowest: int = 0, markup: bool = False, **options: Any) -> None:
         super().__init__(markup=markup, emoji=False, highlight=False, **options)
-        if narrowest > self.width:
-            self.width = narrowest
+        if "width" not in options:
+            self.width = max(narrowest, self.width) if self.is_terminal else UNBOUNDED
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(plain(text), **options)

@@ -6,8 +6,6 @@ of the names that lack their first or last word. No random word is near a name.
 
 from collections.abc import Callable, Iterable, Sequence
 
-from rapidfuzz import fuzz, process
-
 NEAR = 70
 """The least similarity, of 100, at which names are near, by either of two measures."""
 
@@ -23,6 +21,8 @@ def nearest(
     """The ones of `names` that are near `name`, the most similar first. `own` gives the
     distinctive part of a name, if all names begin or end in the same way.
     """
+    from rapidfuzz import fuzz, process  # few names are unknown: it takes 10 ms
+
     words, folded = _folded(own(name)), {known: _folded(own(known)) for known in names}
     scores: dict[str, float] = {}
     for scorer in (fuzz.ratio, fuzz.token_sort_ratio):

@@ -328,3 +328,19 @@ async def test_offline_says_where_its_answers_were_made(catalog: Catalog, tmp_pa
         assert gateway.answers.upstream == "simulated"
     async with offline(catalog, tmp_path, "replay") as gateway:
         assert gateway.answers.upstream == "live and simulated"
+
+
+async def test_the_first_calls_of_a_lazy_gateway_open_its_upstream_once(tmp_path: Path) -> None:
+    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path)
+    async with Gateway.open(settings, lazy=True) as gateway:
+        hurried = await gateway.call("get_coin", {"uuid": "a"}, CallContext(1e-6))
+        assert hurried.code == "timeout"
+        calls = (gateway.call("get_coin", {"uuid": uuid}) for uuid in "abc")
+        assert [result.source for result in await asyncio.gather(*calls)] == ["simulated"] * 3
+    async with Gateway.open(settings, lazy=True) as gateway:
+        kept = await gateway.call("get_coin", {"uuid": "a"})
+        assert kept.source in ("cached", "stale")
+        left = asyncio.create_task(gateway.call("get_coin", {"uuid": "d"}))
+        while not gateway.answers.under_way:
+            await asyncio.sleep(0)
+    assert (await left).code == "overloaded"

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rich.text import Text
 from bench.cli.main import main as finbench
 from cache import Entry, Recorder, Row
 from gateway.cli.main import main as finport
+from gateway.cli.options import print_table
 from manifests.common.console import PlainConsole
 from manifests.common.terminal import escaped, plain
 from tests.support.commands import FINBENCH, FINPORT
@@ -157,3 +159,43 @@ def test_a_standard_output_on_a_full_disk_is_told_in_a_line(
         )
     said = b"Error: standard output can't be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_what_is_no_terminal_gets_whole_rows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    row = {"tool": "t" * 60, "handle": "h" * 130, "meaning": " ".join(["two words"] * 30)}
+    print_table([row], wrapped="meaning")
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.rstrip().split(maxsplit=2) == [row["tool"], row["handle"], row["meaning"]]
+
+
+@pytest.mark.parametrize("variable", ["NO_COLOR=1", "TERM=dumb"])
+def test_colours_are_off_where_the_environment_says_so(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printed() -> str:
+        out = io.StringIO()
+        PlainConsole(file=out, force_terminal=True).print(Text("x", style="red"), end="")
+        return out.getvalue()
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert printed() == "\x1b[31mx\x1b[0m"
+    monkeypatch.setenv(*variable.split("="))
+    assert printed() == "x"
+
+
+def commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, one in command.commands.items() if isinstance(command, click.Group) else ():
+        yield from commands(one, *path, name)
+
+
+@pytest.mark.parametrize("program", [finport, finbench])
+def test_each_command_explains_itself(program: click.Group) -> None:
+    for path in commands(program):
+        done = run(program, *path, "-h")
+        assert done.exit_code == 0, path
+        assert done.output.startswith("Usage: "), path

@@ -254,11 +254,15 @@ async def test_while_the_trace_can_t_be_written_nothing_is_asked_and_then_all_go
                     assert (await answer.json())["reason"] == (
                         "the trace can't be written: File too large"
                     )
+                async with client.get(f"{url}/metrics") as answer:
+                    assert "\nfinport_halted 1.0\n" in await answer.text()
                 assert slow.asked == 1
             await until(lambda: lines.failure is None)
             assert (await local.gateway.call(*WALLET)).ok
             async with client.get(f"{url}/readyz") as answer:
                 assert answer.status == 200
+            async with client.get(f"{url}/metrics") as answer:
+                assert "\nfinport_halted 0.0\n" in await answer.text()
         assert told.codes == ["ok", "overloaded", "overloaded", "overloaded", "ok"]
     tools = [json.loads(line)["tool"] for line in file.read_text().splitlines()]
     assert tools == ["generate_wallet", "generate_wallet"]

@@ -182,13 +182,15 @@ def is_listening(port: int) -> bool:
 
 @contextmanager
 def json_server(
-    answer: Callable[[BaseHTTPRequestHandler], tuple[int, object] | None],
+    answer: Callable[[BaseHTTPRequestHandler], tuple[int, object] | None], port: int = 0
 ) -> Iterator[str]:
     """A server in a thread that answers each request with a status and JSON; None breaks off."""
 
     class Handler(BaseHTTPRequestHandler):
+        body = b""
+
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if (said := answer(self)) is None:
                 return
             text = json.dumps(said[1]).encode()
@@ -204,7 +206,7 @@ def json_server(
         def log_message(self, *_: object) -> None:
             """Nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

@@ -102,6 +102,7 @@ def impact(
     from bench.drift.replay import Replay, plan_of
     from bench.judges.registry import JudgeSettingsError
     from bench.runs.about import RunDirectoryError
+    from bench.runs.driver import ModelDownError
     from bench.runs.reader import Run
     from bench.suites.suite import SuiteError
     from cache import Snapshot, SnapshotError
@@ -111,7 +112,7 @@ def impact(
         raise click.UsageError("--resume wants --out DIR")
     given = [n for n in options if context.get_parameter_source(n) is ParameterSource.COMMANDLINE]
     kind = suite_in(run_dir, suite)
-    faults = failures(RunDirectoryError, SnapshotError, TraceError)
+    faults = failures(RunDirectoryError, SnapshotError, TraceError, ModelDownError)
     wrong = wrong_usage(SuiteError, AgentSettingsError, JudgeSettingsError)
     with contextlib.ExitStack() as parts, faults, wrong:
         try:

@@ -5,9 +5,10 @@ import os
 import re
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,12 +18,15 @@ import click
 
 from bench.cli.drift.diff import rules_in, with_rules
 from bench.cli.drift.record import TELL_S, Recording, pace, which_calls, which_tools
+from bench.drift.finding import LEVELS
+from bench.environment import NOTIFY
 from gateway.cli.options import OutPath, exit_code_of, failures, sigterm_interrupts, simulation
 from gateway.cli.snapshot import counted
 from manifests.common.duration import duration
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
+    from bench.drift.notify import Notifier
     from bench.drift.schedule import Schedule
     from bench.drift.snapshots.rules import Rules
     from cache.snapshot import Summary
@@ -51,6 +55,17 @@ def _seconds(_: click.Context, __: click.Parameter, value: str) -> float:
     return seconds
 
 
+def _notifier(_: click.Context, __: click.Parameter, value: str | None) -> "Notifier | None":
+    from bench.drift.notify import Notifier, NotifyError
+
+    if value is None:
+        return None
+    try:
+        return Notifier.parse(value)
+    except NotifyError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 @click.command()
 @click.option(
     "--every",
@@ -63,6 +78,19 @@ def _seconds(_: click.Context, __: click.Parameter, value: str) -> float:
     "--keep", type=OutPath(), required=True, metavar="DIR", help="Folder of the snapshots."
 )
 @click.option("--count", type=click.IntRange(min=1), help="End after so many. Default: never.")
+@click.option(
+    "--notify",
+    callback=_notifier,
+    envvar=NOTIFY,
+    show_envvar=True,
+    metavar="COMMAND|URL",
+    help="Tell of findings: a command that gets JSON on its input, or a URL that it is posted to.",
+)
+@click.option(
+    "--notify-on",
+    type=click.Choice(LEVELS),
+    help="Tell of findings that are at least as bad. Default: ERR.",
+)
 @with_rules
 @which_tools
 @which_calls
@@ -72,6 +100,8 @@ def watch(
     every: float,
     keep: Path,
     count: int | None,
+    notify: "Notifier | None",
+    notify_on: str | None,
     rules_file: Path | None,
     tools: str | None,
     calls: Path | None,
@@ -87,13 +117,18 @@ def watch(
     from bench.drift.schedule import Schedule
     from bench.drift.snapshots.rules import RulesError
 
+    if notify_on and notify is None:
+        raise click.UsageError("--notify-on needs --notify, or FINBENCH_NOTIFY")
     with failures(RulesError):
         rules = rules_in(rules_file, (), _tell)
     tell_s = TELL_S if sys.stderr.isatty() else _TELL_S
     recording = Recording(tools, calls, pace_s, simulated, True, _show, _tell, tell_s, _stamp)
     with _locked(keep):
         try:
-            sys.exit(_Watch(keep, Schedule(keep, every), recording, rules).run(count))
+            watching = _Watch(
+                keep, Schedule(keep, every), recording, rules, notify, notify_on or "ERR"
+            )
+            sys.exit(watching.run(count))
         except KeyboardInterrupt as told:
             _tell("finbench: interrupted; the same command goes on")
             sys.exit(exit_code_of(told))
@@ -105,12 +140,15 @@ class _Watch:
     schedule: "Schedule"
     recording: Recording
     rules: "Rules"
+    notifier: "Notifier | None"
+    notify_on: str
+    undelivered: "deque[str]" = field(default_factory=lambda: deque(maxlen=_NAMED))
+    """The newest snapshots of which could not be told."""
 
     def run(self, count: int | None) -> int:
         """Record `count` snapshots, or without end; return the exit code."""
-        code = 0
         with sigterm_interrupts():
-            self._compare_last()
+            code = self._compare_last()
         made = 0
         while count is None or made < count:
             with sigterm_interrupts():
@@ -138,21 +176,22 @@ class _Watch:
             time.sleep(min(wait_s, _LOOK_S))
         return self.schedule.start()
 
-    def _compare_last(self) -> None:
-        """Make the comparison that a watch which was killed did not write."""
+    def _compare_last(self) -> int:
+        """Make the comparison that a killed watch did not write. Returns 1 if that fails."""
         from bench.drift.schedule import last_compared
         from bench.json_lines import JsonLinesError
 
         there = self.schedule.snapshots()
         try:
             if len(there) > 1 and last_compared(self.folder) != there[-1].name:
-                self._compare(there[-1])
+                return self._compare(there[-1])
         except JsonLinesError as error:
             _tell(f"finbench: {error}")
+        return 0
 
     def _compare(self, out: Path) -> int:
-        """Compare a snapshot with the one before, if there is one, and write what was found.
-        Returns 1 if that can't be written.
+        """Compare a snapshot with the one before, if there is one, and tell and write what was
+        found. Returns 1 if that fails.
         """
         from bench.drift.schedule import COMPARISONS, append
         from bench.drift.snapshots.compare import compare
@@ -167,12 +206,32 @@ class _Watch:
                 _tell(f"finbench: {out.name} is not compared with {path.name}: {error}")
                 continue
             _show_findings(content)
+            code = self._notify(content)  # a comparison that is written is not made again
             try:
                 append(self.folder, content)
             except OSError as error:
                 _tell(f"finbench: {self.folder / COMPARISONS}: {error.strerror}")
                 return 1
+            return code
+        return 0
+
+    def _notify(self, content: dict[str, Any]) -> int:
+        """Tell of a comparison; returns 1 if that fails."""
+        if self.notifier is None:
             return 0
+        from bench.drift.notify import NotifyError, notification
+
+        told = notification(content, self.notify_on, self.undelivered)
+        if told is None:
+            return 0
+        try:
+            self.notifier.send(told)
+        except NotifyError as error:
+            self.undelivered.append(content["after"]["file"])
+            _tell(f"finbench: --notify {error}; drift.jsonl has the findings")
+            return 1
+        self.undelivered.clear()
+        _say(f"told {self.notifier.target}")
         return 0
 
 

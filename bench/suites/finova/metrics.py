@@ -13,6 +13,7 @@ from bench.metrics.passes import Passes
 from bench.record import Ending, EpisodeRecord, Judgement, ToolCallRecord
 from bench.suites.finova.extraction import KINDS, read_list
 from bench.suites.finova.judge import names_in, slots_in
+from bench.task import GROUPS
 
 READINGS = ("accuracy", "accuracy_published")
 """Our reading of an answer, and that of the authors' scorer."""
@@ -53,8 +54,9 @@ class FinovaMetrics(Mergeable):
 
     def __init__(self) -> None:
         self._episodes = self._unjudged = 0
-        self._kinds: defaultdict[str, Group] = defaultdict(_group)
-        self._sources: defaultdict[str, Group] = defaultdict(_group)
+        self._groups: dict[str, defaultdict[str, Group]] = {
+            name: defaultdict(_group) for name in GROUPS
+        }
         self._differ: Counter[str] = Counter()
         self._given: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         self._beside = {name: ByTask() for name in BESIDE}
@@ -73,14 +75,18 @@ class FinovaMetrics(Mergeable):
             self._unjudged += 1
             return
         figures = {reading: float(bool(is_right)) for reading, is_right in verdicts.items()}
-        for group in (self._kinds[record.category], self._sources[record.source_dataset]):
-            group.add(record.id, figures)
+        for name, rows in self._groups.items():
+            rows[getattr(record, name)].add(record.id, figures)
         self._differ[record.category] += len({*verdicts.values()}) > 1
         for name, part, whole in _beside(record, record.judgement.extracted):
             self._beside[name].add(record.id, part, whole)
         if record.category in _CONFUSED:
             pair = tuple(map(_label, (record.ground_truth, record.judgement.extracted)))
             self._given[record.category][pair[0], pair[1]] += 1
+
+    @property
+    def _kinds(self) -> defaultdict[str, Group]:
+        return self._groups["category"]
 
     def rates(self) -> dict[str, Any]:
         means = {reading: self._mean(reading) for reading in READINGS}
@@ -113,7 +119,6 @@ class FinovaMetrics(Mergeable):
         return mean, (max(0.0, mean - reach), min(1.0, mean + reach))
 
     def details(self) -> dict[str, Any]:
-        groups = {"category": self._kinds, "source_dataset": self._sources}
         confusion: dict[str, dict[str, dict[str, int]]] = {}
         for kind in _CONFUSED:
             if kind in self._given:
@@ -124,7 +129,7 @@ class FinovaMetrics(Mergeable):
         return {
             "breakdown": {
                 group: {name: count.result() for name, count in sorted(counts.items())}
-                for group, counts in groups.items()
+                for group, counts in self._groups.items()
             },
             "confusion": confusion,
             **self._passes.result(),

@@ -71,11 +71,11 @@ class Finova(Suite):
     judges = (
         JudgeType("rules", "the rules of the suite, which need no model", lambda _: FinovaJudge()),
     )
-    groups: ClassVar[Mapping[str, str]] = {"category": "Kind of task", "source_dataset": "Source"}
+    groups: ClassVar[Mapping[str, str]] = {"category": "Kind of task", "source": "Source"}
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
-        return read_folder(given(name, dataset, "folder"))
+        return read_folder(given(name, dataset, "folder", cls.paper))
 
     @property
     def notes(self) -> Sequence[str]:

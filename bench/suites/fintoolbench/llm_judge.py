@@ -13,13 +13,15 @@ its endpoint does.
 
 import asyncio
 from collections.abc import Sequence
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from bench.judges.judge import JudgeProtocol
+from bench.judges.judge import JudgeParts, JudgeProtocol
 from bench.judges.registry import name_of
 from bench.judges.reply import ask, object_with
 from bench.models.client import ModelClient
+from bench.models.need import MESSAGE_BYTES, ModelNeed, Within, json_size, size
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolVerdict
 from bench.suites.fintoolbench.answer import AnswerKind, answer_kind
 from manifests import Catalog, Manifest
@@ -88,6 +90,16 @@ question asks for.""",
 }
 
 
+FIELDS = ("name", "description", "timeliness", "intent_type", "regulatory_domains")
+
+
+def _described(tool: Manifest, catalog: Catalog, fields: Sequence[str]) -> dict[str, Any]:
+    """A tool as the judge reads it, by its card if it has one."""
+    found = {field: getattr(tool, field) for field in fields}
+    card = catalog.cards.get(tool.name)
+    return found if card is None else {**found, "description": card.description}
+
+
 def read_score(
     text: str, kind: AnswerKind, protocol: JudgeProtocol = "joint"
 ) -> tuple[float | None, bool]:
@@ -136,6 +148,29 @@ def read_verdicts(text: str, names: list[str]) -> list[ToolVerdict]:
 
 def _boolean(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
+
+
+def most_requested(parts: JudgeParts, within: Within) -> ModelNeed:
+    """The most that the judge requests for an episode, if every call is of another tool."""
+    task = within.task
+    kind = answer_kind(task.answer)
+    question = MESSAGE_BYTES + json_size(task.question)
+    need = ModelNeed()
+    if kind != "none":
+        asked = size(_ANSWER, _SCALES[kind]) + question + json_size(task.answer)
+        need += ModelNeed(parts.repeats, parts.repeats * asked, parts.repeats)
+    tools = _sizes(parts.catalog)[: within.calls]
+    if parts.protocol == "joint":
+        return need + ModelNeed(1, size(TOOLS) + question + sum(tools))
+    asked = sum(map(size, _WHAT.values())) + 3 * (size(MATCH) + question)
+    return need + ModelNeed(3 * len(tools), len(tools) * asked + 3 * sum(tools))
+
+
+@lru_cache(1)
+def _sizes(catalog: Catalog) -> list[int]:
+    """The bytes of tools as the judge reads them, the largest first."""
+    sizes = (json_size(_described(tool, catalog, FIELDS)) for tool in catalog)
+    return sorted(sizes, reverse=True)
 
 
 class LlmJudge:
@@ -199,18 +234,11 @@ class LlmJudge:
         if self._protocol == "authors":
             verdicts = [await self._one_by_one(tool, record.question, asked) for tool in tools]
             return [verdict for verdict in verdicts if verdict is not None], len(tools)
-        fields = ("name", "description", "timeliness", "intent_type", "regulatory_domains")
-        described = [self._described(tool, fields) for tool in tools]
+        described = [_described(tool, self._catalog, FIELDS) for tool in tools]
         about = {"question": record.question, "tools": described}
         text = await ask(self._model, TOOLS, about, asked)
         names = [tool.name for tool in tools]
         return ([] if text is None else read_verdicts(text, names)), len(names)
-
-    def _described(self, tool: Manifest, fields: Sequence[str]) -> dict[str, Any]:
-        """A tool as the judge reads it, by its card if it has one."""
-        found = {field: getattr(tool, field) for field in fields}
-        card = self._catalog.cards.get(tool.name)
-        return found if card is None else {**found, "description": card.description}
 
     async def _one_by_one(
         self, tool: Manifest, question: str, asked: list[ModelCallRecord]
@@ -221,7 +249,7 @@ class LlmJudge:
             tag = _TAGS[dimension]
             about = {
                 "question": question,
-                "tool": self._described(tool, ("name", "description", tag)),
+                "tool": _described(tool, self._catalog, ("name", "description", tag)),
             }
             text = await ask(self._model, MATCH.format(what=_WHAT[dimension]), about, asked)
             found = object_with("match", text or "")

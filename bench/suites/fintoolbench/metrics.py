@@ -31,8 +31,10 @@ from typing import Any, NamedTuple
 from bench.metrics.interval import DIGITS, ONE, OverTasks, rounded
 from bench.metrics.mergeable import Mergeable
 from bench.metrics.passes import pass_figures
+from bench.question import language_of
 from bench.record import Ending, EpisodeRecord, ToolCallRecord, ToolVerdict, is_infrastructure
 from bench.suites.traces import failed_by_text
+from bench.task import GROUPS
 
 NOT_JUDGED, NO_VERDICT, MATCH, MISMATCH = -2, -1, 0, 1
 
@@ -142,7 +144,17 @@ Outcomes = Counter[EpisodeOutcome]
 _OfTask = tuple[tuple[EpisodeOutcome, int], ...]
 """The outcomes of one task, and how many episodes had each, in order."""
 
-_LABELS = ("none", "single")
+LABELLED = "labelled_tools"
+"""The group of episodes by how many tools their task is labelled with."""
+
+_LABELS = ("none", "single", "multi")
+
+
+def row_of(record: EpisodeRecord, group: str) -> str:
+    """The row of a group in which an episode counts."""
+    if group == LABELLED:
+        return _LABELS[min(len(record.labelled_tools), 2)]
+    return str(getattr(record, group))
 
 
 @lru_cache(4_096)
@@ -251,16 +263,17 @@ class FinToolBenchMetrics(Mergeable):
         self._invalid: Counter[str] = Counter()
         self._odd = Counter(rounded=0, invalid_tools=0)
         self._groups: dict[str, defaultdict[str, Outcomes]] = {
-            name: defaultdict(Counter) for name in ("category", "source_dataset", "labelled_tools")
+            name: defaultdict(Counter) for name in (*GROUPS, LABELLED)
         }
 
     def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None:
         outcome = EpisodeOutcome.of(record, last_round)
         self._all[outcome] += 1
         self._tasks.add(record.id, ((outcome, 1),))
-        labels = len(record.labelled_tools)
-        by_label = _LABELS[labels] if labels < len(_LABELS) else "multi"
-        rows = (record.category, record.source_dataset, by_label)
+        rows = (
+            *(language_of(record.question), record.category, record.source_dataset),
+            *(record.difficulty, _LABELS[min(len(record.labelled_tools), 2)]),
+        )
         for groups, row in zip(self._groups.values(), rows, strict=True):
             groups[row][outcome] += 1
         if (judgement := record.judgement) is not None:

@@ -12,8 +12,9 @@ from bench.metrics.means import Measured
 from bench.record import EpisodeRecord, ToolCallRecord
 from bench.suites.files import read_tasks
 from bench.suites.fintoolbench.answer import answer_kind
-from bench.suites.fintoolbench.llm_judge import LlmJudge
+from bench.suites.fintoolbench.llm_judge import LlmJudge, most_requested
 from bench.suites.fintoolbench.metrics import (
+    LABELLED,
     MARKS,
     MATCH,
     MISMATCH,
@@ -21,6 +22,7 @@ from bench.suites.fintoolbench.metrics import (
     SCALE,
     EpisodeOutcome,
     FinToolBenchMetrics,
+    row_of,
 )
 from bench.suites.fintoolbench.paper import PAPER, PUBLISHED
 from bench.suites.fintoolbench.rules import RulesJudge
@@ -126,12 +128,14 @@ class LabelledTasks(Suite):
                 parts.needed_model, parts.catalog, repeats=parts.repeats, protocol=parts.protocol
             ),
             needs_model=True,
+            need=most_requested,
         ),
     )
     groups: ClassVar[Mapping[str, str]] = {
         "category": "Category",
-        "source_dataset": "Source",
-        "labelled_tools": "Labelled tools",
+        "language": "Language",
+        "source": "Source",
+        LABELLED: "Labelled tools",
     }
     exports: ClassVar = {"fintoolbench": to_public}
 
@@ -177,6 +181,10 @@ class LabelledTasks(Suite):
         return Measured(outcome.passed, figures, outcome.infrastructure, unmarked)
 
     @classmethod
+    def row_of(cls, record: EpisodeRecord, group: str) -> str:
+        return row_of(record, group)
+
+    @classmethod
     def scores_of(cls, judge: str) -> Sequence[float]:
         return () if judge.startswith("llm-authors:") else cls.scores
 
@@ -216,4 +224,4 @@ class FinToolBench(LabelledTasks):
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Sequence[Task]:
-        return read_tasks(given(name, dataset), read_task)
+        return read_tasks(given(name, dataset, paper=cls.paper), read_task)

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import orjson
 
-from bench.judges.judge import JudgeProtocol
+from bench.judges.judge import JudgeParts, JudgeProtocol
 from bench.judges.registry import name_of
 from bench.judges.reply import ask, object_with
 from bench.models.client import ModelClient
-from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord
+from bench.models.need import BYTES_A_CHARACTER, MESSAGE_BYTES, ModelNeed, Within, json_size, size
+from bench.record import OUTPUT_CHARS, EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord
 
 RUBRICS: Final[Mapping[str, str]] = {
     "TaskRelevance": """how far the calls serve the query. 5: every call is for something that the
@@ -77,6 +78,19 @@ TEXT_CHARS = 20_000
 """The longest query, reference or answer that the judge is shown."""
 
 _SCALE = (1, 2, 3, 4, 5)
+
+
+def most_requested(parts: JudgeParts, within: Within) -> ModelNeed:
+    """The most that the judge requests for an episode."""
+    asked = AXES if parts.protocol == "authors" else [tuple(RUBRICS)]
+    task = within.task
+    gold = sum(json_size(call.arguments) + json_size(call.name) for call in task.tools)
+    told = json_size(task.question) + json_size(task.answer) + gold + MESSAGE_BYTES
+    a_step = ARGUMENTS_CHARS * BYTES_A_CHARACTER + within.read_bytes(OUTPUT_CHARS)
+    told += 2 * min(within.calls + 2, STEPS) * a_step  # JSON within JSON: marks are escaped
+    texts = sum(size(prompt_for(names)) + told for names in asked)
+    requests = parts.repeats * len(asked)
+    return ModelNeed(requests, parts.repeats * texts, requests)
 
 
 class TrajectoryJudge:

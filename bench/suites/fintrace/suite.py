@@ -12,7 +12,7 @@ from bench.judges.judge import JudgeType
 from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord, is_infrastructure
 from bench.suites.files import read_tasks
-from bench.suites.fintrace.judge import TrajectoryJudge
+from bench.suites.fintrace.judge import TrajectoryJudge, most_requested
 from bench.suites.fintrace.paper import PAPER
 from bench.suites.fintrace.trajectory import computed
 from bench.suites.suite import Measure, Metric, Suite, Traced, given
@@ -125,6 +125,7 @@ class FinTrace(Suite):
                 parts.needed_model, repeats=parts.repeats, protocol=parts.protocol
             ),
             needs_model=True,
+            need=most_requested,
         ),
     )
     compares_arguments = True

@@ -133,7 +133,7 @@ class Generated(Suite):
     )
     groups: ClassVar[Mapping[str, str]] = {
         "difficulty": "Difficulty",
-        "source_dataset": "Language",
+        "language": "Language",
         "category": "Template",
     }
     tabled = "difficulty"

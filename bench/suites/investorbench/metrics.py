@@ -13,6 +13,7 @@ from bench.metrics.interval import DIGITS
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
 from bench.suites.investorbench.bootstrap import Bootstrap
 from bench.suites.investorbench.returns import played, rounded_figures
+from bench.task import GROUPS
 
 NAMES = ("CR", "SR", "MDD", "AV", "CR_above_hold", "win_rate", "turnover", "exposure")
 
@@ -32,7 +33,7 @@ class _Repeat:
 class _Task:
     """The repeats of a task. `figures` are sorted, so that medians are at hand."""
 
-    category: str = ""
+    groups: tuple[str, ...]
     repeats: list[_Repeat] = field(default_factory=list)
     figures: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in NAMES})
     left_out: int = 0
@@ -88,14 +89,15 @@ class InvestorMetrics:
             sum(found.held),
             found.year_days,
         )
-        self._tasks.setdefault(record.id, _Task(record.category)).add(repeat)
+        groups = tuple(getattr(record, name) for name in GROUPS)
+        self._tasks.setdefault(record.id, _Task(groups)).add(repeat)
 
     def merge(self, other: "InvestorMetrics") -> None:
         self._episodes += other._episodes
         self._unfinished += other._unfinished
         self._infrastructure += other._infrastructure
         for name, theirs in other._tasks.items():
-            task = self._tasks.setdefault(name, _Task(theirs.category))
+            task = self._tasks.setdefault(name, _Task(theirs.groups))
             task.left_out += theirs.left_out
             for repeat in theirs.repeats:
                 task.add(repeat)
@@ -112,11 +114,19 @@ class InvestorMetrics:
 
     def details(self) -> dict[str, Any]:
         tasks = {name: task.result() for name, task in sorted(self._tasks.items())}
-        kinds: dict[str, list[_Task]] = {}
+        groups: dict[str, dict[str, list[_Task]]] = {name: {} for name in GROUPS}
         for task in self._tasks.values():
-            kinds.setdefault(task.category, []).append(task)
-        by_kind = {name: self._together(of_kind) for name, of_kind in sorted(kinds.items())}
-        return {"breakdown": {"id": tasks, "category": by_kind}}
+            for name, row in zip(GROUPS, task.groups, strict=True):
+                groups[name].setdefault(row, []).append(task)
+        return {
+            "breakdown": {
+                "id": tasks,
+                **{
+                    name: {row: self._together(of_row) for row, of_row in sorted(rows.items())}
+                    for name, rows in groups.items()
+                },
+            }
+        }
 
     @staticmethod
     def _together(tasks: list[_Task]) -> dict[str, Any]:

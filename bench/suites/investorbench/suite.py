@@ -109,7 +109,7 @@ class InvestorBench(Suite):
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
         """A task for each file of the folder, and one for all assets of a kind together."""
         try:
-            markets = read_markets(given(name, dataset, "folder"))
+            markets = read_markets(given(name, dataset, "folder", cls.paper))
         except MarketError as error:
             raise SuiteError(str(error)) from error
         kinds: dict[str, list[Market]] = {"stock": [], "crypto": [], "etf": []}

@@ -43,13 +43,8 @@ class Choice:
 
     def has(self, task: Task) -> bool:
         return (not self.difficulty or task.difficulty in self.difficulty) and (
-            self.language in (None, language_of(task))
+            self.language in (None, task.language)
         )
-
-
-def language_of(task: Task) -> str:
-    """Chinese or English, by the characters of the question."""
-    return "zh" if any("\u4e00" <= sign <= "\u9fff" for sign in task.question) else "en"
 
 
 @lru_cache(maxsize=32)

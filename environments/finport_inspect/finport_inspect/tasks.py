@@ -9,7 +9,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 
 from bench.suites.generated.answer import Answer
 from finport import Suite, SuiteError, Task
-from finport_inspect.choice import GENERATED, Choice, language_of, suite_of
+from finport_inspect.choice import GENERATED, Choice, suite_of
 from finport_inspect.playing import mcp_tools, native_tools
 from finport_inspect.reaching import Reaching
 from finport_inspect.scoring import finport_reward
@@ -79,7 +79,7 @@ def sample_of(suite: Suite, task: Task) -> Sample:
         metadata={
             "category": task.category,
             "difficulty": task.difficulty,
-            "language": language_of(task),
+            "language": task.language,
             "source_dataset": task.source_dataset,
             "tools": list(dict.fromkeys(offered)),
         },

@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.analysis.compare import Run, compare, mcnemar, mean_interval
+from bench.analysis.compare import Run, compare
+from bench.analysis.significance import mcnemar, mean_interval
 from bench.cli.main import main
 from bench.record import EpisodeRecord, ModelCallRecord, ToolVerdict
 from bench.suites.fintoolbench.suite import LabelledTasks
@@ -207,9 +208,9 @@ def test_times_have_the_share_of_cached_answers_beside_them(tmp_path: Path) -> N
 
 
 def test_tasks_of_one_run_only_and_settings_that_differ_are_told(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", [episode(n, call()) for n in range(20)])
-    other = [replace(episode(n, call()), question="[red]宏观[/red] <img>") for n in range(2, 30)]
-    other[0] = failing(2)
+    asked = [replace(episode(n, call()), question=f"[red]宏观[/red] <img> {n}") for n in range(30)]
+    write_run(tmp_path / "a", asked[:20])
+    other = [replace(failing(2), question=asked[2].question), *asked[3:]]
     differing = {"suite_digest": "d2", "top_k": 20, "judge": "llm:x", "model": "[bold]m"}
     differing["judge_base_url"] = "http://b/v1"
     write_run(tmp_path / "b", other, **differing)
@@ -218,7 +219,7 @@ def test_tasks_of_one_run_only_and_settings_that_differ_are_told(tmp_path: Path)
     assert "tasks in both: 18" in done.output
     assert "tasks only in A: 2: task_0, task_1" in done.output
     assert "tasks only in B: 10: task_20, task_21" in done.output
-    assert "not alike: tasks of the same id may differ (suite_digest)" in done.output
+    assert "not alike: tasks of the same question may differ (suite_digest)" in done.output
     assert "scores and marks come from different judges (judge, judge_base_url)" in done.output
     assert "agents were offered other tools (top_k)" in done.output
     assert "[bold]m" in done.output
@@ -288,3 +289,65 @@ def test_the_interval_of_a_difference_has_a_width(
 ) -> None:
     found = mean_interval(differences, most)
     assert found == (None if interval is None else pytest.approx(interval, abs=6e-3))
+
+
+def test_tasks_are_paired_by_their_question_and_never_by_an_id_of_another(tmp_path: Path) -> None:
+    """As where a dataset was reordered, which counts its questions."""
+    first = [episode(n, call()) for n in range(12)]
+    moved = [
+        replace(one, id=f"task_{n}", episode=f"task_{n}.0")
+        for n, one in enumerate([*(episode(n, call()) for n in range(1, 12)), failing(30)])
+    ]
+    moved[0] = replace(moved[0], ground_truth="43")
+    result = compared(first, moved, tmp_path)
+    assert result["flips"] == [], "task_11 of B asks something else, which failed"
+    tasks = result["tasks"]
+    assert (tasks["common"], tasks["only_a"], tasks["only_b"]) == (11, ["task_0"], ["task_11"])
+    assert tasks["other_questions"] == sorted(f"task_{n}" for n in range(12))
+    assert tasks["other_ids"] == sorted(f"task_{n}" for n in range(1, 12))
+    assert tasks["other_solutions"] == ["task_1"]
+    done = finbench(tmp_path / "a", tmp_path / "b")
+    assert "ids of another question in each run, which are no pair: 12: task_0" in done.stdout
+    assert "with another gold answer or other labels in B: 1: task_1" in done.stdout
+
+    alike = [replace(one, question="the same") for one in moved]
+    done = finbench(tmp_path / "a", write_run(tmp_path / "c", alike))
+    assert done.exit_code == 2, "which of them is meant is not known"
+    assert "12 ids stand for another question" in " ".join(done.stderr.split())
+
+
+def test_rows_of_groups_are_compared_with_corrected_p_values(tmp_path: Path) -> None:
+    def asked(n: int, one: EpisodeRecord) -> EpisodeRecord:
+        question = f"价格 {n}" if n % 2 else one.question
+        return replace(one, question=question, difficulty="hard" if n < 5 else "easy")
+
+    before = [asked(n, failing(n) if n % 2 else episode(n, call())) for n in range(40)]
+    after = [asked(n, episode(n, call())) for n in range(40)]
+    write_run(tmp_path / "a", before)
+    write_run(tmp_path / "b", after)
+    done = finbench(tmp_path / "a", tmp_path / "b", "--by", "language,difficulty", "--json")
+    groups = json.loads(done.stdout)["groups"]
+    zh, en = groups["language"]["zh"]["TESR"], groups["language"]["en"]["TESR"]
+    assert (zh["tasks"], zh["difference"], en["tasks"], en["difference"]) == (20, 1, 20, 0)
+    # three rows have enough tasks; the smallest p-value counts three times
+    assert zh["p"] == pytest.approx(3 * mcnemar(0, 20))
+    assert groups["difficulty"]["easy"]["TESR"]["p"] == pytest.approx(2 * mcnemar(0, 17 + 1))
+    assert groups["difficulty"]["hard"]["TESR"]["p"] is None
+    table = finbench(tmp_path / "a", tmp_path / "b", "--by", "language,difficulty").stdout
+    assert table.count("too few") >= 1
+    assert "corrected by Holm's method" in " ".join(table.split())
+    done = finbench(tmp_path / "a", tmp_path / "b", "--by", "languages")
+    assert done.exit_code == 2
+    assert (
+        "no group 'languages'; did you mean language?; it takes category, language" in done.stderr
+    )
+
+
+def test_judges_of_different_questions_are_no_pair(tmp_path: Path) -> None:
+    scored = [episode(n, call(), scores=[n % 2]) for n in range(8)]
+    write_run(tmp_path / "a", scored)
+    other = replace(scored[3], question="Which other coin?")
+    write_run(tmp_path / "b", [*scored[:3], other, *scored[4:]])
+    done = finbench(tmp_path / "a", tmp_path / "b", "--judges", "--json")
+    assert json.loads(done.stdout)["metrics"]["score"]["episodes"] == 7
+    assert "1 episodes have another question in each, and are no pair: task_3.0" in done.stderr

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ from typing import Any
 import pytest
 
 from cache import Snapshot
-from tests.support.commands import FINBENCH, finbench
+from tests.support.checkout import ROOT
+from tests.support.commands import FINBENCH, finbench, finbench_begun
+from tests.support.processes import is_running
+from tests.support.servers import json_server
 from tests.support.waiting import block_until
 
 COINS = "coinranking1.p.rapidapi.com"
@@ -217,3 +221,106 @@ def test_a_signal_ends_it_and_the_same_command_goes_on(
         with Snapshot(folder / name) as snapshot:
             assert snapshot.verify() == []
     assert [path.name for path in folder.glob(".*") if path.name != ".watch.lock"] == []
+
+
+DRIFTED = ("--simulated-seed", "4", "--notify-on", "INFO")
+"""Options of a watch that finds what is not as in `record`."""
+
+
+def test_a_command_is_told_of_findings_and_which_snapshots_they_are_of(folder: Path) -> None:
+    name = "2026-11-01T000000Z.snapshot"
+    record(name)
+    assert watch("--notify", "cp /dev/stdin first").returncode == 0
+    assert not Path("first").exists(), "nothing was found"
+    done = watch("--notify", "cp /dev/stdin told", *DRIFTED)
+    assert done.returncode == 0
+    assert re.search(f"^{TIME} told cp$", done.stdout, re.MULTILINE)
+    told = json.loads(Path("told").read_text())
+    line = json.loads((folder / "drift.jsonl").read_text().splitlines()[-1])
+    assert [found["id"] for found in told["findings"]]
+    for part in ("before", "after", "counts"):
+        assert told[part] == line[part]
+    assert told["after"]["file"] == snapshots(folder)[-1]
+
+
+def test_a_url_is_told_and_its_path_is_shown_nowhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record("2026-11-01T000000Z.snapshot")
+    got: list[Any] = []
+
+    def answer(request: Any) -> tuple[int, Any]:
+        got.append(json.loads(request.body))
+        return 500 if len(got) == 1 else 200, {}
+
+    with json_server(answer) as url:
+        monkeypatch.setenv("FINBENCH_NOTIFY", f"{url}/s3cret-0451")
+        failed = watch(*DRIFTED)
+        assert failed.returncode == 1, "a notification failed"
+        assert f"--notify {url}: status 500; drift.jsonl has the findings" in failed.stderr
+        assert len(compared(folder)) == 1
+        told = watch("--notify-on", "INFO")
+        assert told.returncode == 0
+    assert "s3cret" not in failed.stdout + failed.stderr + told.stdout + told.stderr
+    assert [body["after"]["file"] for body in got] == snapshots(folder)[1:]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_watch_goes_on_after_a_notification_that_failed_and_says_so_in_the_next() -> None:
+    record("2026-11-01T000000Z.snapshot")
+    record("2026-11-02T000000Z.snapshot", "--simulated-seed", "3")  # not compared yet
+    once = "if [ -e failed ]; then cat > told; else touch failed; echo no mail >&2; exit 3; fi"
+    done = watch("--notify", f"sh -c '{once}'", *DRIFTED)
+    assert done.returncode == 1
+    assert "--notify sh: exit code 3: no mail" in done.stderr
+    assert json.loads(Path("told").read_text())["undelivered"] == ["2026-11-02T000000Z.snapshot"]
+
+
+def test_what_was_not_told_when_a_signal_came_is_told_by_the_next_watch(folder: Path) -> None:
+    for day, seed in ((1, "0"), (2, "3")):
+        record(f"2026-11-0{day}T000000Z.snapshot", "--simulated-seed", seed)
+    (script := Path("slow.sh")).write_text("echo $$ > pid.new; mv pid.new pid; sleep 600\n")
+    tell = (*WATCH, TOOLS, "--every", "1h", *DRIFTED, "--notify")
+    with finbench_begun(*tell, f"sh {script}") as process:
+        block_until(Path("pid").exists)
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 128 + signal.SIGTERM
+    block_until(lambda: not is_running(Path("pid").read_text().strip()))
+    assert not (folder / "drift.jsonl").exists()
+    assert finbench(*tell, "cp /dev/stdin told", "--count", "1").returncode == 0
+    first = json.loads((folder / "drift.jsonl").read_text().splitlines()[0])
+    assert first["after"]["file"] == "2026-11-02T000000Z.snapshot"
+
+
+def test_the_script_for_cron_prints_only_what_broke(folder: Path) -> None:
+    text = (ROOT / "docs" / "drift.md").read_text()
+    (script,) = re.findall(r"```text\n(#!/bin/sh\n.*?)```", text, re.DOTALL)
+    script = script.replace("/var/lib/finport/series", str(folder))
+    script = script.replace("--partial", f"--partial --upstream simulated --tools {TOOLS}")
+    environment = os.environ | {
+        "FINPORT_CACHE_DIR": str(folder / "cache"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+
+    def said(**more: str) -> str:
+        env = environment | more
+        done = subprocess.run(
+            ["/bin/sh", "-c", script], env=env, capture_output=True, text=True, check=False
+        )
+        return done.stdout + done.stderr
+
+    assert said() == ""
+    (first,) = snapshots(folder)
+    (folder / first).rename(folder / "2026-11-01T000000Z.snapshot")
+    assert "availability" in said(FINPORT_SIMULATED_FAILURE_RATE="1", FINPORT_RETRIES="0")
+
+
+def test_a_notification_that_can_not_be_sent_is_refused_before_anything_is_recorded(
+    folder: Path,
+) -> None:
+    done = watch("--notify", "https://user:s3cret-0451@hooks.example/")
+    assert (done.returncode, "holds a user" in done.stderr) == (2, True)
+    assert "s3cret" not in done.stderr
+    done = watch("--notify-on", "WARN")
+    assert (done.returncode, "--notify-on needs --notify" in done.stderr) == (2, True)
+    assert snapshots(folder) == []

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.analysis.compare import mcnemar
+from bench.analysis.significance import mcnemar
 from cache import Row, Snapshot
 from cache.snapshot import JOURNAL
 from tests.support.commands import FINBENCH, finbench, finbench_in
@@ -285,7 +285,9 @@ def test_other_tasks_than_the_runs_are_refused(folder: Path, tmp_path: Path) -> 
     assert done.returncode == 2
     assert "name the file of the run's tasks with --dataset" in " ".join(done.stderr.split())
     offline = ("--mode", "offline", "--snapshot", str(folder / "a.snap"))
-    run = finbench("run", "mine", "--dataset", str(own), *offline, "--out", "mine", "--json")
+    run = finbench(
+        "run", "mine", "--dataset", str(own), *offline, "--tasks", "2", "--out", "mine", "--json"
+    )
     assert run.returncode == 0, run.stderr
     missing = impact(Path("mine"), folder / "a.snap", folder / "a.snap")
     assert missing.returncode == 2

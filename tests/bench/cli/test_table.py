@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.analysis.table import _beta, holm
+from bench.analysis.significance import _beta, holm
 from tests.support.commands import finbench
 
 

@@ -79,6 +79,17 @@ def test_a_node_joins_and_is_killed_and_a_player_too_and_nothing_changes(
     assert "finbench-1 was lost (ActorDiedError)" in err or "finbench-2 was lost" in err
 
 
+def test_a_model_that_is_down_ends_the_run(cluster: Nodes) -> None:
+    with json_server(lambda _: (401, {"error": {"message": "not so"}})) as url:
+        model = ("--agent", "llm", "--model", "m", "--base-url", f"{url}/v1", "--top-k", "0")
+        done = cluster.finbench(*ON_RAY, *model, "--max-model-errors", "4", "--out", "out")
+    assert done.returncode == 1
+    assert f"the agent's model at {url}/v1 gave the same error 4 times in a row" in done.stderr
+    assert done.stderr.count("--resume --failed-too goes on") == 1
+    assert 4 <= len(episodes("out")) < EPISODES
+    assert about("out")["ended"] == "interrupted"
+
+
 def test_a_run_whose_head_was_killed_goes_on(cluster: Nodes, undisturbed: dict[str, Any]) -> None:
     thinking = (*ON_RAY, "--think-s", "0.1", "--out", "out")
     run = cluster.begun(*thinking)
@@ -91,6 +102,18 @@ def test_a_run_whose_head_was_killed_goes_on(cluster: Nodes, undisturbed: dict[s
     assert counted(json.loads(done.stdout)) == undisturbed
     assert about("out")["episodes_before"] > EPISODES // 4
     block_until(lambda: not cluster.players())
+
+
+def test_the_same_tasks_are_chosen_on_ray(cluster: Nodes) -> None:
+    chosen = ("--tasks", "8", "--stratify", "language", "--repeats", "2", "--json")
+    run = (*OFFLINE[:2], *OFFLINE[4:], *chosen)
+    here = finbench(*run, "--out", "here")
+    assert here.returncode == 0, here.stderr
+    done = cluster.finbench(*run, "--engine", "ray", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert counted(json.loads(done.stdout)) == counted(json.loads(here.stdout))
+    assert about("out")["selection"] == about("here")["selection"]
+    assert len({one["id"] for one in episodes("out")}) == 8
 
 
 POISONED = """

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.analysis.compare import mean_interval
+from bench.analysis.significance import mean_interval
 from bench.metrics.interval import ONE, OverTasks
 
 SIZES = ((10, 1), (75, 1), (75, 10), (295, 5))

@@ -371,7 +371,7 @@ def test_rates_stand_apart_by_category_source_and_labels() -> None:
     idle = dict(zip(capability, (1, 0, 0, 0.0, 0.0, None), strict=True))
     idle |= dict.fromkeys(judgements)
     assert apart["category"] == {"bond": bond, "fund": idle}
-    assert apart["source_dataset"] == {"other": idle, "s": bond}
+    assert apart["source"] == {"other": idle, "s": bond}
     assert list(apart["labelled_tools"]) == ["multi", "none", "single"]
     assert apart["labelled_tools"]["none"] == idle
     assert apart["labelled_tools"]["single"]["SoftScore"] == 1.0

@@ -476,6 +476,17 @@ async def test_a_stream_that_breaks_off_is_tried_again() -> None:
         assert (record.attempts, record.finish) == (2, None)
 
 
+async def test_tokens_of_attempts_that_failed_are_counted() -> None:
+    counted = event(None, usage={"prompt_tokens": 7, "completion_tokens": 2})
+    lost = stream(TEXT_EVENTS[0], counted, lose=True)
+    options = {"stream": True, "retries": 1}
+    _, again, _ = await ask(lost, stream(*TEXT_EVENTS[:3], counted, DONE), options=options)
+    assert (again.input_tokens, again.output_tokens, again.error) == (14, 4, None)
+    said = orjson.dumps({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 1}})
+    _, odd = await failure(say(body=said))
+    assert (odd.input_tokens, odd.output_tokens) == (5, 1)
+
+
 @pytest.mark.parametrize(
     ("events", "text"),
     [

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,19 +25,19 @@ from tests.support.fleets import (
     DEPLOYMENT,
     GATEWAYS,
     METRICS_KEY,
-    Fleet,
     command,
     needs,
     own_address,
     substituted,
 )
-from tests.support.servers import environment
+from tests.support.schemas import schemas
+from tests.support.servers import environment, server
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
+KUBERNETES = DEPLOYMENT / "kubernetes"
 INSTALLED = "/opt/finport/bin/finport"
-KEY_FILE = "/etc/prometheus/finport-metrics-key"
 KEYS = {"FINPORT_API_KEYS": "desk=fp_0451", "FINPORT_METRICS_KEY": METRICS_KEY}
 HEAD = {"X-Api-Key": "fp_0451"}
 
@@ -149,7 +149,9 @@ def test_the_parts_of_the_compose_file_fit() -> None:
 @needs("redis-server")
 def test_redis_takes_its_command(tmp_path: Path) -> None:
     own = ("--bind", own_address(), "--dir", str(tmp_path))
-    words = [*services()["redis"]["command"], *own]
+    command = services()["redis"]["command"]
+    assert objects()["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["args"] == command
+    words = [*command, *own]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert any("Ready to accept connections" in line for line in process.stdout)
@@ -162,6 +164,79 @@ def test_the_image_has_all_packages() -> None:
     sources = {source for *each, _ in copied for source in each}
     assert sources >= set(packages["targets"]["wheel"]["packages"])
     assert all((ROOT / source).exists() for source in sources)
+
+
+def objects() -> dict[str, Any]:
+    """The gateway's objects of Kubernetes by their kind, and the StatefulSet of Redis."""
+    files = ("redis.yaml", "gateway.yaml")  # the later one's Service
+    texts = ((KUBERNETES / name).read_text() for name in files)
+    return {found["kind"]: found for text in texts for found in yaml.safe_load_all(text)}
+
+
+def pod() -> dict[str, Any]:
+    found: dict[str, Any] = objects()["Deployment"]["spec"]["template"]["spec"]
+    return found
+
+
+@needs("kubectl")
+def test_kubernetes_knows_each_field() -> None:
+    made = checked("kubectl", "kustomize", str(KUBERNETES))
+    kinds = {found["kind"] for found in yaml.safe_load_all(made)}
+    assert kinds == objects().keys() | {"ConfigMap"}
+    program = """
+import sys, yaml
+from kubernetes_validate import validate
+
+for found in yaml.safe_load_all(sys.stdin):
+    for version in ("1.25", "1.37"):
+        validate(found, version, strict=True)
+"""
+    schemas(program, made)
+
+
+def test_pods_are_told_what_serve_takes_and_end_in_time() -> None:
+    (container,) = pod()["containers"]
+    assert "command" not in container, "it runs what the image says"
+    notice_s = options(cmd())["drain_notice_s"]
+    probe = container["readinessProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] < notice_s
+    settings = pod_settings()
+    assert pod()["terminationGracePeriodSeconds"] >= notice_s + settings.drain_s + 12
+    growing = 2 * settings.akshare_workers * settings.akshare_worker_bytes
+    most = 2**30 * int(container["resources"]["limits"]["memory"].removesuffix("Gi"))
+    assert settings.memory_bytes + growing + 2**30 <= most
+    sizes = {v["name"]: v["emptyDir"]["sizeLimit"] for v in pod()["volumes"] if "emptyDir" in v}
+    assert settings.disk_bytes < 2**30 * int(sizes["cache"].removesuffix("Gi"))
+
+
+def pod_settings() -> GatewaySettings:
+    """The settings of a Pod, read as its gateway reads them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("FINPORT_CONFIG", str(KUBERNETES / "finport.toml"))
+        return GatewaySettings.read()
+
+
+async def test_a_pod_is_found_ready(tmp_path: Path) -> None:
+    text = (KUBERNETES / "finport.toml").read_text()
+    text = text.replace("/var/cache/finport", str(tmp_path / "cache"))
+    text = text.replace(
+        "finport-redis:6379", f"{own_address()}:6379"
+    )  # away, as at the first start
+    (tmp_path / "finport.toml").write_text(text)
+    config = {"FINPORT_CONFIG": str(tmp_path / "finport.toml")}
+    (container,) = pod()["containers"]
+    async with (
+        server(tmp_path, "--host", own_address(), **KEYS, **config) as gateway,
+        aiohttp.ClientSession() as client,
+    ):
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            url = f"{gateway.url}{container[probe]['httpGet']['path']}"
+            async with client.get(url) as response:
+                assert response.status == 200, await response.text()
+        service = {"Host": objects()["Service"]["metadata"]["name"]} | HEAD
+        url = f"{gateway.url}/v1/tools/get_coin"
+        async with client.post(url, json={"uuid": "x"}, headers=service) as response:
+            assert (await response.json())["ok"]
 
 
 async def test_the_command_of_the_image_serves_and_is_found_healthy(tmp_path: Path) -> None:
@@ -216,84 +291,8 @@ async def test_an_image_built_by_the_steps_of_the_containerfile_serves(tmp_path:
     await check_image(target / "bin", tmp_path)
 
 
-@needs("promtool")
-def test_rules_add_up_gateways(tmp_path: Path) -> None:
-    key = tmp_path / "key"
-    key.touch()
-    shutil.copy(DEPLOYMENT / "prometheus-rules.yml", tmp_path)
-    config = tmp_path / "prometheus.yml"
-    config.write_text(substituted(config.name, {KEY_FILE: str(key)}))
-    assert "6 rules found" in checked("promtool", "check", "config", str(config))
-
-    def row(name: str, instance: str, values: str, **labels: str) -> dict[str, str]:
-        said = {"job": "finport", "instance": instance, **labels}
-        pairs = ",".join(f'{label}="{value}"' for label, value in said.items())
-        return {"series": f"{name}{{{pairs}}}", "values": values}
-
-    def expected(expr: str, labels: str, value: float) -> dict[str, object]:
-        samples = [{"labels": labels, "value": value}]
-        return {"expr": expr, "eval_time": "10m", "exp_samples": samples}
-
-    gone = {"job": "finport", "instance": "b", "severity": None}
-    rows = [
-        *(row("finport_workers", each, "2x10") for each in "ab"),
-        *(row("finport_calls_total", each, "0+60x10", code="ok") for each in "ab"),
-        row("up", "a", "1x10"),
-        row("up", "b", "0x10"),
-    ]
-    of_all = 'finport:calls:rate5m{code="ok",job="finport"}'
-    tests = [
-        expected("finport:workers", 'finport:workers{job="finport"}', 4),
-        expected("finport:calls:rate5m", of_all, 2),
-    ]
-    alert = {
-        "alertname": "FinportGatewayIsGone",
-        "eval_time": "10m",
-        "exp_alerts": [
-            {
-                "exp_labels": {name: value for name, value in gone.items() if value},
-                "exp_annotations": {"summary": "No metrics from the gateway b for a minute."},
-            }
-        ],
-    }
-    one = {"interval": "1m", "input_series": rows, "promql_expr_test": tests}
-    plan = {"rule_files": ["prometheus-rules.yml"], "tests": [one | {"alert_rule_test": [alert]}]}
-    (tmp_path / "test.yml").write_text(json.dumps(plan))
-    assert "SUCCESS" in checked("promtool", "test", "rules", str(tmp_path / "test.yml"))
-
-
-@pytest.mark.soak
-@needs("prometheus")
-async def test_prometheus_reads_both_gateways_as_one(tmp_path: Path) -> None:
-    shutil.copy(DEPLOYMENT / "prometheus-rules.yml", tmp_path)
-    (tmp_path / "key").write_text(METRICS_KEY)
-    host = own_address()
-    async with Fleet.open(tmp_path, **KEYS) as fleet, aiohttp.ClientSession() as client:
-        soon = {"interval: 15s": "interval: 1s", KEY_FILE: str(tmp_path / "key")}
-        config = tmp_path / "prometheus.yml"
-        config.write_text(substituted(config.name, fleet.changes() | soon))
-        process = await asyncio.create_subprocess_exec(
-            *("prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}"),
-            f"--web.listen-address={host}:9090",
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                found: list[Mapping[str, Any]] = []
-                while not found or found[0]["value"][1] != "2":
-                    await asyncio.sleep(0.1)
-                    with suppress(aiohttp.ClientError):
-                        url = f"http://{host}:9090/api/v1/query?query=finport:workers"
-                        async with client.get(url) as response:
-                            found = (await response.json())["data"]["result"]
-            assert found[0]["metric"] == {"__name__": "finport:workers", "job": "finport"}
-        finally:
-            process.terminate()
-            await process.wait()
-
-
 def test_commands_of_the_document_name_files_that_exist() -> None:
-    text = (ROOT / "docs" / "operations.md").read_text()
+    text = (ROOT / "docs" / "deploy.md").read_text()
     files = {path.name for path in DEPLOYMENT.iterdir()}
     assert files <= set(re.findall(r"\(deployment/([\w.-]+)\)", text)), "each has a link"
     shown = "".join(re.findall(r"```console\n(.*?)```", text, re.DOTALL))

@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.support.commands import finport
@@ -47,3 +50,24 @@ def test_what_has_no_rows_says_so(tmp_path: Path) -> None:
     assert both.returncode == 2
     assert finport(*CALL, "--max-tokens", "100", "--max-chars", "500").returncode == 2
     assert finport(*CALL, "--max-tokens", "1").returncode == 2
+
+
+def test_a_kept_answer_opens_no_upstream(tmp_path: Path) -> None:
+    assert finport(*CALL, cache=tmp_path).returncode == 0
+    code = f"""import sys, gateway.cli.main as cli
+try:
+    cli.main({[*CALL]})
+except SystemExit:
+    print(*sys.modules, file=sys.stderr)"""
+    env = {**os.environ, "FINPORT_CACHE_DIR": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert json.loads(ended.stdout)["provenance"]["source"] in ("cached", "stale")
+    heavy = {"aiohttp", "gateway.compress.answer", "manifests.facets", "numpy", "rapidfuzz", "rich"}
+    assert heavy.isdisjoint(ended.stderr.split())

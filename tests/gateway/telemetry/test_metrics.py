@@ -112,16 +112,19 @@ async def test_calls_are_counted_as_they_ended(scraped: Scraped) -> None:
     scraped.simulator.play("*", Fault.SERVER_ERROR)
     await gateway.call(*COIN, CallContext(cache=CacheControl(no_cache=True)))
     await gateway.refuse("x", CallError(ErrorCode.TOO_LARGE, "too large"))
+    scraped.simulator.play("*", Fault.HUGE)
+    await gateway.call(*COIN, CallContext(cache=CacheControl(no_cache=True)))
     families = await scraped.families()
     assert numbers(families, "finport_calls_total") == {
-        ("ok", HOST, "live", "get_coin"): 1,
-        ("ok", HOST, "cached", "get_coin"): 2,
-        ("upstream_error", HOST, "live", "get_coin"): 1,
-        ("invalid_arguments", "", "", ""): 1,
-        ("unknown_tool", "", "", ""): 1,
-        ("too_large", "", "", ""): 1,
+        ("ok", "", HOST, "live", "get_coin"): 1,
+        ("ok", "", HOST, "cached", "get_coin"): 2,
+        ("upstream_error", "tool", HOST, "live", "get_coin"): 1,
+        ("invalid_arguments", "agent", "", "", ""): 1,
+        ("unknown_tool", "agent", "", "", ""): 1,
+        ("too_large", "agent", "", "", ""): 1,
+        ("too_large", "tool", HOST, "live", "get_coin"): 1,
     }
-    assert number(families, "finport_cache_lookups_total") == 4
+    assert number(families, "finport_cache_lookups_total") == 5
     assert number(families, "finport_cache_hits_total") == 2
 
 
@@ -193,6 +196,7 @@ async def test_the_state_of_hosts_quotas_and_tiers_is_told(
     assert number(families, "finport_cache_bytes", "disk") > 1_000
     assert number(families, "finport_resident_bytes") > 2**20
     assert number(families, "finport_loop_lag_seconds", "0.5") < PATIENCE_S
+    assert number(families, "finport_loop_late_seconds_total") < PATIENCE_S
     assert number(families, "finport_workers") == 1
     (info,) = families["finport_info"].samples
     assert (info.labels["upstream"], info.labels["mode"]) == ("live", "live")
@@ -227,7 +231,10 @@ async def test_an_open_breaker_is_told(catalog: Catalog, tmp_path: Path) -> None
     assert number(families, "finport_host_breaker_state", HOST, "open") == 1
     assert number(families, "finport_host_breaker_state", HOST, "closed") == 0
     assert number(families, "finport_host_breaker_opened_total", HOST) == 1
-    assert number(families, "finport_calls_total", "circuit_open", HOST, "live", "get_coin") == 1
+    assert (
+        number(families, "finport_calls_total", "circuit_open", "tool", HOST, "live", "get_coin")
+        == 1
+    )
 
 
 async def test_the_processes_of_akshare_are_counted(catalog: Catalog, tmp_path: Path) -> None:
@@ -261,7 +268,7 @@ def report(pid: int, **said: Any) -> WorkerReport:
 def write(folder: Path, pid: int, at: float, calls: float = 5, pending: float = 7) -> None:
     folder.mkdir(exist_ok=True)
     tally = [calls, *[0.0] * (len(BOUNDS_S)), calls * 100, calls * 10]
-    counters: Figures = {"calls": [(["get_coin", HOST, "live", "ok"], tally)]}
+    counters: Figures = {"calls": [(["get_coin", HOST, "live", "ok", ""], tally)]}
     gauges: Figures = {"finport_pending_calls": [([], [pending])], "finport_workers": [([], [1])]}
     said = report(pid, at=at, counters=counters, gauges=gauges)
     (folder / f"worker-1-{pid}.json").write_bytes(orjson.dumps(said))
@@ -273,7 +280,7 @@ def ended_process() -> int:
     return process.pid
 
 
-LIVE = ("ok", HOST, "live", "get_coin")
+LIVE = ("ok", "", HOST, "live", "get_coin")
 
 
 def keyed(client: str) -> CallContext:

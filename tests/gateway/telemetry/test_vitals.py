@@ -60,6 +60,8 @@ async def test_a_loop_that_stands_is_seen() -> None:
         time.sleep(0.3)  # noqa: ASYNC251 - it is what is measured
         await asyncio.sleep(2 * PERIOD_S)
     assert (vitals.lag_ms.at(0.5) or 0.0) > 50
+    assert vitals.late_s > 0.25
+    assert watched(for_ms=1_000).late_s == 0
 
 
 CHILD = "from manifests.common.memory import peak_rss_bytes; print(peak_rss_bytes())"

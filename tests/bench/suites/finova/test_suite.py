@@ -148,7 +148,7 @@ def test_a_dataset_that_is_no_folder_of_tasks_is_named(tmp_path: Path) -> None:
             load_suite("finova", tmp_path)
     with pytest.raises(SuiteError, match="is no folder"):
         load_suite("finova", tmp_path / "compliance.json")
-    with pytest.raises(SuiteError, match="name its folder with --dataset"):
+    with pytest.raises(SuiteError, match=r"name its folder with --dataset \(finbench fetch finova"):
         load_suite("finova")
 
 

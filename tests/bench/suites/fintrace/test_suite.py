@@ -49,7 +49,7 @@ def test_a_run_has_all_metrics_and_its_judge_is_compared(catalog: Catalog, tmp_p
     metrics = json.loads((tmp_path / "a/metrics.json").read_bytes())
     for metric in suite.metrics:
         assert metric.low <= metrics[metric.name] <= metric.high
-    assert set(metrics["breakdown"]) == {"difficulty", "category"}
+    assert set(metrics["breakdown"]) == {"difficulty", "category", "language", "source"}
     assert metrics["usage"]["judge"]["model_calls"]["calls"] == 75
     lines = (tmp_path / "a/episodes.jsonl").read_bytes().splitlines()
     records = [orjson.loads(line) for line in lines]
