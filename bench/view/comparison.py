@@ -7,14 +7,22 @@ from urllib.parse import urlencode
 
 import orjson
 
-from bench.analysis.compare import PASSES, Run, compare
+from bench.analysis.compare import PASSES, Run, compare, counterparts
 from bench.analysis.table import Line, lines_of, ranked
+from bench.models.prices import amount_text
 from bench.runs.about import RunDirectoryError, simulated
 from bench.view.listing import Listed, Listing
 from bench.view.work import Tell
 
 NONE = ("", "")
 """A figure that a run lacks, and its interval."""
+
+UNLIKE = {
+    "other_questions": "ids of another question in each run, which are no pair",
+    "other_ids": "tasks of another id in B, paired by their question",
+    "other_solutions": "tasks with another gold answer or other labels in B",
+}
+"""What runs may have in which their tasks differ."""
 
 FLIPS = 200
 """The most tasks of one direction that are listed."""
@@ -45,7 +53,7 @@ def paired(listing: Listing, listed: Sequence[Listed], _: Tell) -> dict[str, Any
         "metrics": [*_metrics(result["metrics"], shares)],
         "unknown": [name for name, found in result["metrics"].items() if not found["tasks"]],
         "days": [*_days(result.get("days", {}))],
-        "flips": [*_flips(result["flips"], names)],
+        "flips": [*_flips(result["flips"], names, counterparts(a, b))],
     }
 
 
@@ -86,10 +94,15 @@ def tabled(listing: Listing, listed: Sequence[Listed], _: Tell) -> dict[str, Any
 def _row(line: Line) -> dict[str, tuple[str, str]]:
     """Figures and their intervals by column."""
     main = [metric for metric in line.suite.metrics if metric.is_main]
+    money = line.money
+    of_money = {}
+    if money is not None and line.prices is not None:
+        of_money[f"{line.prices.currency} an episode"] = amount_text(money), ""
     return {
         "rank": ("" if line.rank is None else str(line.rank), ""),
         "episodes": (f"{line.episodes:,}", ""),
         "tokens an episode": ("" if line.tokens is None else f"{line.tokens:,.0f}", ""),
+        **of_money,
         **{title: (value, interval) for title, value, interval in line.cells(main)},
     }
 
@@ -113,6 +126,9 @@ def _notes(a: Run, b: Run, result: Mapping[str, Any]) -> Iterator[tuple[str, str
     for found in result["settings"]:
         if found["unfair"]:
             unfair.setdefault(found["unfair"], []).append(found["name"])
+    for name, what in UNLIKE.items():
+        if found := result["tasks"].get(name):
+            yield "Not alike:", f"{what}: {len(found):,}"
     for reason, names in unfair.items():
         yield "Not alike:", f"{reason} ({', '.join(names)})"
 
@@ -153,16 +169,17 @@ def _days(days: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
 
 
 def _flips(
-    flips: Sequence[Mapping[str, Any]], names: Sequence[str]
+    flips: Sequence[Mapping[str, Any]], names: Sequence[str], same: Mapping[str, str]
 ) -> Iterator[tuple[str, int, int, list[dict[str, Any]]]]:
     """By direction how many tasks flipped, how many of them not through infrastructure alone, and
     the first of them.
     """
+    a, b = names
     for direction in ("pass to fail", "fail to pass"):
         chosen = [flip for flip in flips if flip["flip"] == direction]
         own = sum(not flip["infrastructure"] for flip in chosen)
         rows = [
-            {**flip, "links": [_link(name, q=flip["id"]) for name in names]}
+            {**flip, "links": [_link(a, q=flip["id"]), _link(b, q=same[flip["id"]])]}
             for flip in chosen[:FLIPS]
         ]
         yield direction, len(chosen), own, rows

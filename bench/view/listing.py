@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from bench.models.prices import Money, Prices
 from bench.own import is_own
 from bench.record import MOST, Figure, Whole
 from bench.runs.about import COMPLETE, RunDirectoryError, RunInfo, check_own
@@ -77,6 +78,7 @@ class Listed:
     episodes: int | None = None
     figures: tuple[Shown, ...] = ()
     tokens: int | None = None
+    money: Money | None = None
     problem: str = ""
 
     @property
@@ -97,10 +99,30 @@ class Runs:
 class _Tokens(BaseModel):
     input: Whole = 0
     output: Whole = 0
+    cached: Whole = 0
+
+
+class _Requests(BaseModel):
+    calls: Whole = 0
 
 
 class _Usage(BaseModel):
     tokens: _Tokens = _Tokens()
+    model_calls: _Requests = _Requests()
+
+
+class _Model(BaseModel):
+    """The requests to one model."""
+
+    model: str | None = None
+    answered_by: str | None = None
+    calls: Whole = 0
+    uncounted: Whole = 0
+    tokens: _Tokens = _Tokens()
+
+
+class _Models(BaseModel):
+    agent: list[_Model] = []
 
 
 class _Metrics(BaseModel):
@@ -111,6 +133,14 @@ class _Metrics(BaseModel):
     episodes: Whole | None = None
     intervals: dict[str, tuple[Figure, Figure] | None] = {}
     usage: _Usage = _Usage()
+    models: _Models | None = None
+
+    def money(self, prices: Prices | None) -> Money | None:
+        """What the agent's requests cost."""
+        if prices is None:
+            return None
+        known = {"usage"} if self.models is None else {"usage", "models"}
+        return prices.money(self.model_dump(include=known), "agent")
 
     def shown(self, metric: Metric) -> Shown:
         found, value = (self.model_extra or {}).get(metric.name), None
@@ -225,6 +255,7 @@ class Listing:
             episodes=metrics.episodes,
             figures=figures,
             tokens=tokens.input + tokens.output or None,
+            money=metrics.money(about.prices),
             problem=problem,
         )
 

@@ -148,6 +148,7 @@ def _columns(runs: Sequence[Listed]) -> list[Column]:
         Column("episodes", "Episodes", _episodes, lambda run: run.episodes, kind="n"),
         *metrics,
         Column("tokens", "Tokens", _tokens, lambda run: run.tokens, kind="n"),
+        Column("money", "Money", _money, lambda run: run.money and run.money.amount, kind="n"),
         Column("seed", "Seed", _seed, lambda run: run.seed, kind="n"),
         Column("began", "Began", _began, lambda run: run.began_s or None, "began"),
     ]
@@ -191,6 +192,13 @@ def _episodes(run: Listed) -> Cell:
 
 def _tokens(run: Listed) -> Cell:
     return Cell("–" if run.tokens is None else f"{run.tokens:,}")
+
+
+def _money(run: Listed) -> Cell:
+    money = run.money
+    if money is None:
+        return Cell("–")
+    return Cell("unknown", money.why) if money.amount is None else Cell(str(money))
 
 
 def _seed(run: Listed) -> Cell:

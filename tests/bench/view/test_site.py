@@ -79,7 +79,8 @@ def hostile() -> EpisodeRecord:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of two agents, one below another folder, a hostile one and broken ones."""
     root = tmp_path_factory.mktemp("view")
-    run_of(root / "first", records(), model="m-1", seed=3)
+    prices = {"currency": "USD", "models": {"m-1": {"input": 10_000, "output": 50_000}}}
+    run_of(root / "first", records(), model="m-1", seed=3, prices=prices)
     other = [replace(one, tool_calls=[call()]) for one in records()[1:]]
     run_of(root / "old" / "second", other, model="m-2", agent="fatr")
     run_of(root / "third", records()[:40], model="m-2", started_at=1_600_000_000.0)
@@ -149,7 +150,17 @@ async def test_the_list_has_every_run_with_its_figures(reader: Reader) -> None:
     assert names(page) == [*known, "cut", "piped"]
     assert "Runs in view" in title(page)
     first = re.sub(r"(<.*?>|\s)+", " ", page.split("<tr>")[5])
-    for text in ("m-1", "llm", "rules", "complete", "130", "TESR 98.5%", "94.6% to 99.6%", " 3 "):
+    for text in (
+        "m-1",
+        "llm",
+        "rules",
+        "complete",
+        "130",
+        "TESR 98.5%",
+        "94.6% to 99.6%",
+        " 3 ",
+        "2.00 USD",
+    ):
         assert text in first, first
     assert "run.json: not JSON" in page
     assert "run.json: it is not a regular file" in page
