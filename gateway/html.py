@@ -6,16 +6,23 @@ import base64
 import re
 from hashlib import sha256
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 _PIECES = re.compile(r".{1,24}", re.DOTALL)
 
 
-def environment() -> Environment:
-    """Templates in which nothing but the project's own files is markup."""
+def environment(*packages: str) -> Environment:
+    """Templates, those in the files of `packages`, in which nothing but the project's own files is
+    markup.
+    """
     made = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=ChoiceLoader([PackageLoader(package, "") for package in packages]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
     )
     made.filters["breakable"] = breakable
     return made
@@ -29,11 +36,13 @@ def breakable(name: str) -> Markup:
     return Markup("<wbr>").join(piece for part in parts for piece in _PIECES.findall(part))
 
 
-def policy(css: str, script: str | None = None) -> str:
-    """A Content-Security-Policy that allows the page's own style and script and nothing else."""
+def policy(css: str, script: str | None = None, *, forms: str = "'none'") -> str:
+    """A Content-Security-Policy that allows the page's own style and script, and `forms` to where
+    it says, and nothing else.
+    """
     allowed = {"style-src": css} | ({} if script is None else {"script-src": script})
     hashes = [
         f"{name} 'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
         for name, text in allowed.items()
     ]
-    return "; ".join(["default-src 'none'", *hashes, "base-uri 'none'", "form-action 'none'"])
+    return "; ".join(["default-src 'none'", *hashes, "base-uri 'none'", f"form-action {forms}"])

@@ -7,6 +7,7 @@ rank is one more than the number of runs that are better at 5 %, so runs that ca
 share a rank.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -24,6 +25,10 @@ from bench.suites.suite import Measure, Metric, Suite
 from manifests.common.regular_file import read_text
 
 MOST_BYTES = 2**24
+
+
+class UnknownMeasureError(Exception):
+    """Runs have no measure of that name; the text says which there are."""
 
 
 class Cell(NamedTuple):
@@ -123,6 +128,24 @@ def rank(lines: Sequence[Line], measure: str) -> None:
         line.rank = number + 1
 
 
+def ranked(lines: Sequence[Line], measure: str | None = None) -> tuple[str, list[Line]]:
+    """Rank the lines of the tasks that most of them have, by a measure or else by the first one
+    that the suite shows in tables. Returns the measure and the other lines. Raises
+    `UnknownMeasureError`.
+    """
+    tasks = [(one.run.about.suite, one.run.about.suite_digest) for one in lines]
+    (most, _), *_ = Counter(tasks).most_common(1)
+    alike = [line for line, of in zip(lines, tasks, strict=True) if of == most]
+    main = [metric.name for metric in alike[0].suite.metrics if metric.is_main]
+    first = next((one.name for one in alike[0].suite.measures if one.name in main), "calls")
+    known = [one.name for one in alike[0].run.measures]
+    if (measure := measure or first) not in known:
+        raise UnknownMeasureError(f"no measure {measure!r}; there are: {', '.join(known)}")
+    if len(alike) > 1:
+        rank(alike, measure)
+    return measure, [line for line, of in zip(lines, tasks, strict=True) if of != most]
+
+
 def _p_value(a: Run, b: Run, measure: Measure) -> float | None:
     """That of the paired t-test over tasks."""
     outcomes = (outcome_of(measure, both) for both in paired(a, b, counterparts(a, b)).values())
@@ -132,7 +155,8 @@ def _p_value(a: Run, b: Run, measure: Measure) -> float | None:
 def _label(about: Mapping[str, Any]) -> str:
     """An agent, with its model if it has one."""
     model = about.get("model")
-    return f"{about['agent']}: {model}" if model else str(about["agent"])
+    agent = str(about.get("agent", "an unknown agent"))
+    return f"{agent}: {model}" if model else agent
 
 
 def _metrics(run: Path) -> Mapping[str, Any]:

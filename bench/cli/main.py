@@ -28,6 +28,7 @@ from bench.cli.speed import speed
 from bench.cli.sweep import sweep
 from bench.cli.table import table
 from bench.cli.tasks import tasks
+from bench.cli.view import view
 from bench.environment import PREFIX, VARIABLES
 from gateway.cli.options import OutPath, run
 from gateway.environment import check_environment
@@ -50,6 +51,7 @@ for command in (
     score,
     score_answer,
     report,
+    view,
     compare,
     table,
     sweep,

@@ -1,6 +1,5 @@
 """`finbench table`: several runs as one table for a paper or a page."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
@@ -10,11 +9,13 @@ import click
 
 from bench.cli.options import of_suite, with_prices
 from gateway.cli.options import failures, print_table
+from manifests.common.nearest import not_among
 from manifests.common.terminal import echo, plain
 
 if TYPE_CHECKING:
     from bench.analysis.table import Cell, Line
     from bench.models.prices import Prices
+    from bench.suites.suite import Metric
 
 Row = dict[str, "Cell"]
 Rows = Sequence[Row]
@@ -30,12 +31,20 @@ Rows = Sequence[Row]
     default="text",
     show_default=True,
 )
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Only these metrics, in this order; repeatable. Default: the suite's main ones.",
+)
 @click.option("--rank-by", metavar="MEASURE", help="The measure of the ranks. Default: the first.")
 @with_prices
 @of_suite
 def table(
     runs: tuple[Path, ...],
     form: str,
+    metrics: tuple[str, ...],
     rank_by: str | None,
     prices: "Prices | None",
     suite: str | None,
@@ -49,48 +58,43 @@ def table(
     of other tasks are shown, said not to be alike, and not ranked.
     """
     from bench.analysis.compare import NothingInCommonError, Run
-    from bench.analysis.table import lines_of, rank
+    from bench.analysis.table import UnknownMeasureError, lines_of, ranked
+    from bench.runs.about import simulated
     from bench.runs.directory import RunDirectoryError
     from bench.suites.suite import SuiteError
 
     with failures(RunDirectoryError, SuiteError, NothingInCommonError, ValueError, KeyError):
         read = [Run(path, suite) for path in runs]
         lines = lines_of(read, prices)
-        tasks = Counter(_tasks(line) for line in lines)
-        (most, _), *_ = tasks.most_common(1)
-        alike = [line for line in lines if _tasks(line) == most]
-        measure = rank_by or _main_measure(alike[0])
-        known = [one.name for one in alike[0].run.measures]
-        if measure not in known:
-            raise click.UsageError(f"no measure {measure!r}; there are: {', '.join(known)}")
-        if len(alike) > 1:
-            rank(alike, measure)
-    rows = [_row(line) for line in lines]
+        try:
+            measure, other = ranked(lines, rank_by)
+        except UnknownMeasureError as error:
+            raise click.UsageError(str(error)) from error
+    for name in metrics:
+        if all(name not in _named(line) for line in lines):
+            known = _named(lines[0])
+            raise click.UsageError(f"--metric: there is no metric {not_among(name, known)}")
+    rows = [_row(line, metrics) for line in lines]
     notes = [f"Ranks are by {measure}; runs that can't be told apart at 5 % share one (Holm)."]
-    if len(tasks) > 1:
-        others = ", ".join(line.label for line in lines if line not in alike)
+    if other:
+        others = ", ".join(line.label for line in other)
         notes.append(f"Not alike: {others} had other tasks than the rest, and is not ranked.")
-    if any(line.run.about.content.get("upstream") == "simulated" for line in lines):
-        notes.append("The tools of runs here were simulated.")
+    if made_up := dict.fromkeys(what for line in lines for what in simulated(line.run.about)):
+        notes.append(f"Simulated, in all runs or some: {'; '.join(made_up)}.")
     _WRITERS[form](rows, notes)
 
 
-def _tasks(line: "Line") -> tuple[Any, Any]:
-    about = line.run.about.content
-    return about.get("suite"), about.get("suite_digest")
+def _named(line: "Line") -> dict[str, "Metric"]:
+    return {metric.name: metric for metric in line.suite.metrics}
 
 
-def _main_measure(line: "Line") -> str:
-    """The first measure of the suite that is shown in its tables."""
-    main = [metric.name for metric in line.suite.metrics if metric.is_main]
-    return next((one.name for one in line.suite.measures if one.name in main), "calls")
-
-
-def _row(line: "Line") -> Row:
+def _row(line: "Line", only: Sequence[str]) -> Row:
     from bench.analysis.table import Cell
     from bench.models.prices import amount_text
 
     main = [metric for metric in line.suite.metrics if metric.is_main]
+    if only:
+        main = [of for name in only if (of := _named(line).get(name))]
     tokens, money, rank = line.tokens, line.money, line.rank
     row = {
         "agent": Cell(line.label, value=line.label),
@@ -162,6 +166,7 @@ def _latex(rows: Rows, notes: Sequence[str]) -> None:
     def line(cells: Sequence[str]) -> str:
         return " & ".join(plain(cell).translate(_TEX) for cell in cells) + r" \\"
 
+    echo(r"{\footnotesize\setlength{\tabcolsep}{3pt}%")
     echo(rf"\begin{{tabular}}{{l{'r' * (len(names) - 1)}}}")
     echo(r"\hline")
     echo(line(names))
@@ -174,7 +179,7 @@ def _latex(rows: Rows, notes: Sequence[str]) -> None:
             short = (end.replace("%", "").replace(" to ", ", ") for end in ends)
             echo(" & ".join(rf"\scriptsize [{end}]" if end else "" for end in short) + r" \\")
     echo(r"\hline")
-    echo(r"\end{tabular}")
+    echo(r"\end{tabular}}")
     for note in notes:
         echo(f"% {note}")
 

@@ -38,8 +38,7 @@ def content(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
     kept, errors = facts.trajectories, facts.errors
     return {
         "suite": about.suite or "a run",
-        "agent": about.agent or "an unknown agent",
-        "model": about.model,
+        "player": about.player,
         "simulated": _simulated(about, facts),
         "warnings": list(_warnings(about, facts, digest)),
         "head": [(name, text) for name, text in _head(about, facts, digest) if text],

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ModelCallRecord
 from bench.report.timeline import Timeline
 from bench.report.trajectories import Trajectories
@@ -74,12 +75,13 @@ class Facts:
         self.simulated_calls = 0
         self.first_s: float | None = None
 
-    def add(self, record: EpisodeRecord | CallRecord) -> None:
+    def add(self, record: EpisodeRecord | CallRecord) -> Measured | None:
+        """Count a record. Returns the figures of an episode."""
         self.metrics.add(record)
         if isinstance(record, EpisodeRecord):
-            self._add_episode(record)
-        else:
-            self._add_call(record)
+            return self._add_episode(record)
+        self._add_call(record)
+        return None
 
     def _add_call(self, call: CallRecord) -> None:
         self.timeline.add_call(call.at, ok=call.ok)
@@ -91,7 +93,7 @@ class Facts:
         if not call.ok:
             self.errors[known(call.fault, FAULTS), known(call.code, _CODES)] += 1
 
-    def _add_episode(self, episode: EpisodeRecord) -> None:
+    def _add_episode(self, episode: EpisodeRecord) -> Measured:
         self.timeline.add_episode(episode.started_at, episode.elapsed_ms)
         self.first_s = min(self.first_s or episode.started_at, episode.started_at)
         measured = measure(self.suite, episode)
@@ -109,6 +111,7 @@ class Facts:
             wrong=self.suite.is_wrong(episode, measured),
             infrastructure=measured.infrastructure,
         )
+        return measured
 
     @staticmethod
     def _add_requests(to: Uses, requests: Iterable[ModelCallRecord]) -> None:

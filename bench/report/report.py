@@ -5,10 +5,13 @@ markup in it, and none has characters that change the direction of writing. Ever
 from the files of the run, by the rules of `bench/metrics`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+from jinja2 import Template
 from markupsafe import Markup
 
 from bench.report import plots
@@ -72,33 +75,48 @@ def write(
 
 def page(about: RunInfo, facts: Facts, digest: str) -> str:
     """The page of a run from its settings, its facts and the digest of its files."""
-    own, shared = files("bench.report"), files("gateway.api") / "static"
-    template, palette, css, duration, script = (
-        part.read_text(encoding="utf-8")
-        for part in (
-            *(own / "report.html.j2", shared / "palette.css", own / "report.css"),
-            *(shared / "duration.js", own / "report.js"),
-        )
-    )
-    # These are files of the project, and JSON without characters that are special in HTML.
-    style, program, episodes = map(
-        Markup, (palette + css + CSS, duration + script, facts.trajectories.json())
-    )
+    script = text_of("gateway.api.static", "duration.js") + text_of("bench.report", "report.js")
+    # JSON without characters that are special in HTML.
+    episodes = Markup(facts.trajectories.json())  # noqa: S704
+    template = environment("bench.report").get_template("report.html.j2")
+    return rendered(template, style(), script, parts(about, facts, digest), episodes=episodes)
+
+
+def parts(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
+    """What the page of a run shows, without its episodes."""
     drawn = facts.charts.drawn() if facts.charts is not None else ()
-    text = (
-        environment()
-        .from_string(template)
-        .render(
-            **content(about, facts, digest),
-            figures=_figures(facts),
-            charts=[(chart.title, chart.text, plots.days_figure(chart)) for chart in drawn],
-            policy=policy(style, program),
-            css=style,
-            script=program,
-            episodes=episodes,
-        )
-    )
-    return plain(text)
+    return {
+        **content(about, facts, digest),
+        "figures": _figures(facts),
+        "charts": [(chart.title, chart.text, plots.days_figure(chart)) for chart in drawn],
+    }
+
+
+def style() -> str:
+    """The style of the page."""
+    palette = text_of("gateway.api.static", "palette.css")
+    return palette + text_of("bench.report", "report.css") + CSS
+
+
+def text_of(package: str, name: str) -> str:
+    """A file of the project."""
+    return (files(package) / name).read_text(encoding="utf-8")
+
+
+def rendered(
+    template: Template,
+    css: str,
+    script: str,
+    shown: Mapping[str, Any],
+    *,
+    forms: str = "'none'",
+    **more: object,
+) -> str:
+    """A page whose policy allows its own style and script, and forms to where `forms` says."""
+    # These are files of the project.
+    css, script = Markup(css), Markup(script)  # noqa: S704
+    allowed = policy(css, script, forms=forms)
+    return plain(template.render(**shown, **more, policy=allowed, css=css, script=script))
 
 
 def _figures(facts: Facts) -> dict[str, Markup | None]:

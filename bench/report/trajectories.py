@@ -82,12 +82,12 @@ def script_safe(value: object) -> str:
     return text
 
 
-def transcript(exchanges: Sequence[Exchange]) -> list[dict[str, Any]]:
+def transcript(exchanges: Sequence[Exchange], room: int = TRANSCRIPT_CHARS) -> list[dict[str, Any]]:
     """The requests of an episode for readers, each without the messages and tools that the one
-    before it had too; as many as there is room for.
+    before it had too; as many as there is `room` for, in characters.
     """
     found: list[dict[str, Any]] = []
-    room, before, has_answer = TRANSCRIPT_CHARS, list[Any](), False
+    before, has_answer = list[Any](), False
     offered: list[Any] = []
     for number, one in enumerate(exchanges):
         pairs = zip(before, one.messages, strict=False)
@@ -123,7 +123,7 @@ def _name(tool: Any) -> str:
 def _message(message: Any) -> dict[str, str]:
     """A message as its role and one text, with its calls."""
     if not isinstance(message, dict):
-        return {"role": _role(message), "text": _json(message)}
+        return {"role": _role(message), "text": readable(message)}
     parts = []
     for name in ("reasoning", "content", "refusal"):
         if value := message.get(name):
@@ -146,24 +146,27 @@ def shown(value: Any) -> Any:
     if not is_dataclass(value):
         return value
     return {
-        name: _json(part) if name in ("parameters", "output") else shown(part)
+        name: readable(part) if name in ("parameters", "output") else shown(part)
         for name, part in vars(value).items()
         if name not in _NOT_SHOWN
     }
 
 
-def _json(value: object) -> str:
-    """A value in readable form: a text or an error's text unchanged, all else as JSON."""
+def readable(value: object, most: int = TEXT_CHARS) -> str:
+    """A value in readable form, cut to `most` characters: a text or an error's text unchanged, all
+    else as JSON.
+    """
     if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("error"), str):
         value = value["error"]
     if isinstance(value, str):
-        return _text(value)
+        return _text(value, most)
     line = orjson.dumps(value)
     short = len(line) <= LINE_CHARS
-    return _text((line if short else orjson.dumps(value, option=orjson.OPT_INDENT_2)).decode())
+    text = line if short else orjson.dumps(value, option=orjson.OPT_INDENT_2)
+    return _text(text.decode(), most)
 
 
-def _text(text: str) -> str:
+def _text(text: str, most: int = TEXT_CHARS) -> str:
     text = plain(storable(text))
-    cut = len(text) - TEXT_CHARS
-    return text if cut <= 0 else f"{text[:TEXT_CHARS]}… ({cut} more characters)"
+    cut = len(text) - most
+    return text if cut <= 0 else f"{text[:most]}… ({cut} more characters)"

@@ -141,6 +141,12 @@ class RunInfo(BaseModel):
         """The whole content of the file, without defaults for fields that it lacks."""
         return self._content
 
+    @property
+    def player(self) -> str:
+        """The agent, with its model if it has one, as people read it."""
+        agent = self.agent or "an unknown agent"
+        return f"{agent} with {self.model}" if self.model else agent
+
     def updated(self, changes: Mapping[str, Any]) -> "RunInfo":
         """A copy with these fields changed or added. Raises `RunDirectoryError`."""
         return RunInfo.of({**self._content, **changes})

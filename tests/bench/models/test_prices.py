@@ -71,7 +71,8 @@ def test_a_run_tells_the_money_and_keeps_its_prices() -> None:
     assert finbench("report", "a").returncode == 0
     assert f"{4 * each:.3g} EUR" in Path("a/report.html").read_text()
     (row, _) = csv.DictReader(io.StringIO(finbench("table", "a", "b", "--format", "csv").stdout))
-    assert (float(row["tokens"]), float(row["EUR"])) == (1_100, pytest.approx(each))
+    assert float(row["tokens"]) == 1_100
+    assert float(row["EUR"]) == pytest.approx(each)
     Path("other.json").write_text(
         '{"currency": "USD", "models": {"m": {"input": 0, "output": 1e3}}}'
     )

@@ -408,7 +408,9 @@ async def test_in_a_browser(run: Path) -> None:
         tab.on("console", lambda message: said.append(message.text))
         tab.on("request", lambda request: said.append(request.url))
         await tab.goto(page)
-        await expect(tab).to_have_title("fintoolbench by llm · Finport run report")
+        await expect(tab).to_have_title(
+            f"fintoolbench by llm with {plain(EVIL)} · Finport run report"
+        )
         await read_episodes(tab)
         assert await tab.evaluate("document.documentElement.scrollWidth") == 360
         captions = "[...document.querySelectorAll('.scroll caption')]"

@@ -111,7 +111,7 @@ async def test_a_report_has_them_and_a_run_without_them_has_no_file(
     page = (made.path / "report.html").read_text()
     assert "TASK: constraints" in page
     assert "Simulated: by whether the answer holds the reference" in page
-    assert "<title>starter by fatr, m " in page
+    assert "<title>starter by fatr with m " in page
     other = await played(tmp_path / "other", catalog, transcripts=False)
     assert not (other.path / "transcripts.jsonl").exists()
     told = await to_thread.run_sync(
