@@ -83,14 +83,20 @@ class Stage:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, folder: Path, url: str | None = None, *, streams: bool = True
+        cls,
+        folder: Path,
+        url: str | None = None,
+        *,
+        streams: bool = True,
+        is_transcribed: bool = False,
     ) -> AsyncIterator["Stage"]:
         """A stage with a gateway in this process or the one at `url`, which is asked over streams
-        or by one request a call. Raises `MeasurementError`.
+        or by one request a call; with transcripts if it `is_transcribed`. Raises
+        `MeasurementError`.
         """
         catalog = Catalog.load()
         async with AsyncExitStack() as parts:
-            opened = RunDirectory.open(folder / "run", {})
+            opened = RunDirectory.open(folder / "run", {}, is_transcribed=is_transcribed)
             directory = await parts.enter_async_context(opened)
             client: ToolClient
             if url is None:
@@ -127,8 +133,10 @@ class Stage:
                 before = rss_bytes()
                 cpu, started = time.process_time(), time.perf_counter()
                 await driver.run(episodes)
-                await self.directory.calls.written()
-                await self.directory.episodes.written()
+                of = self.directory
+                for stream in (of.calls, of.episodes, of.transcripts):
+                    if stream is not None:
+                        await stream.written()
                 wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
         sockets, peak, most = _open_sockets(), peak_rss_bytes(), driver.most_in_flight
         self.played += episodes

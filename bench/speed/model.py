@@ -61,8 +61,8 @@ async def measure(harness: Harness) -> Figures:
 
 
 async def ours(folder: Path, episodes: int, concurrency: int, url: str) -> Figures:
-    """The agent `llm` in the driver."""
-    async with Stage.open(folder) as stage:
+    """The agent `llm` in the driver, with transcripts, as in a run."""
+    async with Stage.open(folder, is_transcribed=True) as stage:
         offered = [tool for name in OFFERED if (tool := stage.catalog.get(name)) is not None]
 
         async def offer(_: Task) -> Sequence[Manifest]:
