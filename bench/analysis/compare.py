@@ -356,7 +356,7 @@ def _reason(rows: Sequence[Row], passed: bool) -> str:
 
 def _settings(a: RunInfo, b: RunInfo) -> list[dict[str, Any]]:
     """The settings in which the runs differ, and why a difference is unfair, if it is."""
-    whole = {run.content.get("selection", {}).get("of_digest", run.suite_digest) for run in (a, b)}
+    whole = {run.selection.get("of_digest", run.suite_digest) for run in (a, b)}
     fair = ("suite_digest",) if len(whole) == 1 else ()  # only other tasks of the same were chosen
     return [
         {"name": name, "a": ours, "b": theirs, "unfair": None if name in fair else UNFAIR.get(name)}

@@ -31,7 +31,7 @@ def mean_interval(differences: Sequence[float], most: float | None) -> tuple[flo
     `most`.
 
     It is that of `OverTasks`. Where there is no such bound, it is Student's; then nothing can be
-    said of one difference, or of equal ones, and the interval is None.
+    said of fewer than three differences, or of equal ones, and the interval is None.
     """
     if most is not None:
         over = OverTasks()
@@ -39,10 +39,10 @@ def mean_interval(differences: Sequence[float], most: float | None) -> tuple[flo
             over.count(round((difference + most) / (2 * most) * ONE), ONE)
         places = over.interval()
         return places and ((2 * places[0] - 1) * most, (2 * places[1] - 1) * most)
-    if len(set(differences)) < 2:
+    middle, tasks = fmean(differences or [0]), len(differences)
+    if tasks < 3 or len(set(differences)) < 2:
         return None
-    middle, tasks = fmean(differences), len(differences)
-    reach = student(max(tasks - 1, 2)) * sqrt(variance(differences) / tasks)
+    reach = student(tasks - 1) * sqrt(variance(differences) / tasks)
     return middle - reach, middle + reach
 
 

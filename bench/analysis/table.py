@@ -110,7 +110,7 @@ def rank(lines: Sequence[Line], measure: str) -> None:
     first = lines[0].run
     of = next(one for one in first.measures if one.name == measure)
     metric = next((m for m in first.suite.metrics if m.name == measure), None)
-    sign = -1 if metric is not None and metric.better == "less" else 1
+    sign = -1 if (metric or of).better == "less" else 1
     pairs, found = [*combinations(range(len(lines)), 2)], list[tuple[float, float]]()
     for a, b in pairs:
         sides = lines[a].run, lines[b].run

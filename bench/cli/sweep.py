@@ -22,7 +22,6 @@ from gateway.cli.options import OutPath, echo_json, ended, failures
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
-    from bench.models.need import ModelBound
     from bench.runs.about import RunInfo
 
 MOST_BYTES = 2**20
@@ -145,8 +144,8 @@ def _cells(file: Path, folder: Path, parent: click.Context) -> Iterator[Cell]:
             text = f"two cells are named {name}: give `models` and `settings` names that differ"
             raise click.UsageError(f"{file}: {text}")
         seen.add(name)
-        options = {**common, **model, **setting}
-        options.pop("name", None)
+        items = (model, setting)
+        options = {**common, **{k: v for item in items for k, v in item.items() if k != "name"}}
         try:
             arguments = [*_arguments(options), "--", suite]
             context = run_suite.make_context("run", arguments, parent=parent)
@@ -285,7 +284,7 @@ async def _forecast(cells: list[Cell], as_json: bool) -> int:
     """Print the most that the cells request. Exit code 1 if a quota would run out."""
     from bench.agents.declaration import AgentSettingsError
     from bench.cli.tables import bound_table, plan_table
-    from bench.models.need import Amounts
+    from bench.models.need import ModelBound
     from bench.suites.suite import SuiteError
 
     bounds: list[tuple[str, ModelBound]] = []
@@ -304,9 +303,9 @@ async def _forecast(cells: list[Cell], as_json: bool) -> int:
             echo(cell.name)
             plan_table(hosts)
     if as_json:
-        most = Amounts.together(bound.most for _, bound in bounds)
-        estimate = Amounts.together(bound.estimate for _, bound in bounds)
-        echo_json({"cells": rows, "most": asdict(most), "estimate": asdict(estimate)})
+        most, estimate, currency = ModelBound.together([bound for _, bound in bounds])
+        sums = {"most": asdict(most), "estimate": asdict(estimate), "currency": currency}
+        echo_json({"cells": rows, **sums})
     elif bounds:
         bound_table(bounds, heading="cell")
     return 1 if runs_out else 0

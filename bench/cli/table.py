@@ -70,11 +70,11 @@ def table(
             measure, other = ranked(lines, rank_by)
         except UnknownMeasureError as error:
             raise click.UsageError(str(error)) from error
-    for name in metrics:
-        if all(name not in _named(line) for line in lines):
-            known = _named(lines[0])
-            raise click.UsageError(f"--metric: there is no metric {not_among(name, known)}")
-    rows = [_row(line, metrics) for line in lines]
+        for name in metrics:
+            if all(name not in _named(line) for line in lines):
+                known = _named(lines[0])
+                raise click.UsageError(f"--metric: there is no metric {not_among(name, known)}")
+        rows = [_row(line, metrics) for line in lines]
     notes = [f"Ranks are by {measure}; runs that can't be told apart at 5 % share one (Holm)."]
     if other:
         others = ", ".join(line.label for line in other)

@@ -259,9 +259,9 @@ def bound_table(bounds: Sequence[tuple[str, ModelBound]], *, heading: str = "") 
         add(name, model, "at most", bound.most, bound.currency)
         add("", "", "estimate", bound.estimate, bound.currency)
     if len(bounds) > 1:
-        currency = bounds[0][1].currency
-        add("", "together", "at most", Amounts.together(b.most for _, b in bounds), currency)
-        add("", "", "estimate", Amounts.together(b.estimate for _, b in bounds), currency)
+        most, estimate, currency = ModelBound.together([bound for _, bound in bounds])
+        add("", "together", "at most", most, currency)
+        add("", "", "estimate", estimate, currency)
     console = PlainConsole(narrowest=110)
     console.print(table)
     for why in dict.fromkeys(why for _, bound in bounds for why in bound.why):

@@ -93,13 +93,14 @@ class Notifier:
         try:
             reader.start()
             code = process.wait(DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            return f"it had not ended after {DEADLINE_S:g} s and was killed"
-        finally:
+        except BaseException as error:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            reader.join(1.0)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            return f"it had not ended after {DEADLINE_S:g} s and was killed"
+        reader.join(1.0)
         words = plain(" ".join(said.decode(errors="replace").split()))
         return f"exit code {code}{words and f': {words}'}" if code else None
 

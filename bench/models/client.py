@@ -249,7 +249,7 @@ class ModelClient:
         try:
             encoded = _encoded(messages)
             body = self._body(encoded, tools, tool_choice)
-            completion, usage = await self._persist(body, record)
+            completion, usage = await self._persisted(body, record)
             _add(usage, record)
         except ModelError as error:
             _add(error.usage, record)
@@ -260,8 +260,6 @@ class ModelClient:
             raise
         finally:
             record.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
-            if self._streak is not None:
-                self._streak.note(record.error)
             if (transcript := TRANSCRIPT.get()) is not None:
                 transcript.secrets.update(self._secrets)
                 transcript.add(record, messages, encoded, tools, tool_choice, completion)
@@ -297,6 +295,18 @@ class ModelClient:
         if tool_choice is not None:
             parts += (b',"tool_choice":', orjson.dumps(tool_choice))
         return b"".join((*parts, self._tail))
+
+    async def _persisted(self, body: bytes, record: ModelCallRecord) -> _Answer:
+        """The same as `_persist`; how it ends counts in the streak, unless it is broken off."""
+        try:
+            answer = await self._persist(body, record)
+        except ModelError as error:
+            if self._streak is not None:
+                self._streak.note(fit_for_message(str(error), self._secrets, most=300))
+            raise
+        if self._streak is not None:
+            self._streak.note(None)
+        return answer
 
     async def _persist(self, body: bytes, record: ModelCallRecord) -> _Answer:
         """The answer, after as many attempts as are allowed. Raises `ModelError`."""

@@ -4,7 +4,7 @@ Texts are counted in bytes of UTF-8. A tokenizer makes at most one token of a by
 tokens are a bound, whatever the model; of most texts a token is about four bytes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
@@ -135,3 +135,15 @@ class ModelBound:
     estimate: Amounts
     currency: str | None = None
     why: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def together(bounds: Sequence["ModelBound"]) -> tuple[Amounts, Amounts, str | None]:
+        """The sums of the bounds and of the estimates, and their currency; without money where
+        there are two.
+        """
+        most = Amounts.together(bound.most for bound in bounds)
+        estimate = Amounts.together(bound.estimate for bound in bounds)
+        currencies = {bound.currency for bound in bounds}
+        if len(currencies) > 1:
+            return replace(most, money=None), replace(estimate, money=None), None
+        return most, estimate, next(iter(currencies), None)

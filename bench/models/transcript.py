@@ -97,10 +97,15 @@ class TranscriptLine:
         except (binascii.Error, zstd.ZstdError, ValidationError) as error:
             raise ValueError(f"no transcript: {error}") from error
         found: list[Exchange] = []
+        if sum(one.kept for one in kept) > MOST_KEPT:
+            raise ValueError("no transcript: its requests have more messages than an episode")
         for one in kept:
-            if one.after >= len(found) or (isinstance(one.tools, int) and one.tools >= len(found)):
-                raise ValueError("no transcript: a request refers to a later one")
-            before = found[one.after].messages[: one.kept] if one.after >= 0 else []
+            of_tools = one.tools if isinstance(one.tools, int) else 0
+            if one.after >= len(found) or not 0 <= of_tools < max(len(found), 1):
+                raise ValueError("no transcript: a request refers to none before it")
+            if isinstance(one.tools, int) and not found:
+                raise ValueError("no transcript: the first request has no tools")
+            before = found[one.after].messages[: max(one.kept, 0)] if one.after >= 0 else []
             tools = found[one.tools].tools if isinstance(one.tools, int) else one.tools
             found.append(
                 Exchange(
@@ -110,6 +115,11 @@ class TranscriptLine:
             )
         return found
 
+
+MOST_KEPT = 2_000_000
+"""The most messages that the requests of one line have in common with others: a conversation of
+2,000 requests.
+"""
 
 MOST_STORED = 2 * MOST_BYTES
 """The most bytes of the requests of one line: masking makes texts longer, and ends hold more."""

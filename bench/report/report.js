@@ -22,7 +22,7 @@
     passed: (episode) => episode.passed,
     "not passed": (episode) => !episode.passed,
     "answered wrongly": (episode) => episode.wrong,
-    "a call failed": (episode) => episode.tool_calls.some((made) => !made.ok),
+    "a call failed": (episode) => episode.tool_calls.some(({ ok, step }) => !ok && step > 0),
     "no call": (episode) => episode.tool_calls.length === 0,
     infrastructure: (episode) => episode.infrastructure,
   };

@@ -59,6 +59,7 @@ class RunInfo(BaseModel):
 
     suite: str = ""
     suite_digest: str = ""
+    selection: dict[str, Any] = {}
     tasks: Whole = 0
     agent: str = ""
     agent_is_simulated: bool = False

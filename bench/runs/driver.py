@@ -291,6 +291,8 @@ class Driver:
                     raise ModelDownError(why)
             if run.episodes.full:
                 await run.episodes.room()
+            if run.transcripts is not None and run.transcripts.full:
+                await run.transcripts.room()
             await asyncio.sleep(0)  # so that the record is written, even if the next agent blocks
 
     async def _judge(self, judging: Judging, record: EpisodeRecord) -> None:
@@ -318,10 +320,9 @@ class Driver:
         if transcript.size < TRANSCRIBED_AT_ONCE:
             line = transcript.line(*said)
         else:
-            line = await to_thread.run_sync(transcript.line, *said)
+            with anyio.CancelScope(shield=True):  # the episode has ended, and must not be lost
+                line = await to_thread.run_sync(transcript.line, *said)
         stream.put(line)
-        if stream.full:
-            await stream.room()
 
     async def _episode(self, task: Task, repeat: int) -> EpisodeRecord:
         record = begun(self._suite, task, repeat, self._agent.name)

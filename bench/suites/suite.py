@@ -151,12 +151,14 @@ class Measure:
     """A figure of a single episode, by which two runs are compared. `test` adds McNemar's test.
     `net` adds a second figure without episodes that failed only because of the infrastructure.
     `is_share` figures lie between 0 and 1, and are shown as a percentage; each is that of a metric.
+    `better` is which direction is better where no metric has its name.
     """
 
     name: str
     test: bool = False
     net: bool = False
     is_share: bool = True
+    better: Literal["more", "less"] = "more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,10 @@ class Charts(Protocol):
 
 
 SHARED_MEASURES = (
-    *(Measure(name, is_share=False) for name in ("calls", "rounds", "tokens", "wall_s")),
+    *(
+        Measure(name, is_share=False, better="less")
+        for name in ("calls", "rounds", "tokens", "wall_s")
+    ),
     Measure("cache_hit_rate"),
 )
 """Measures that episodes of every suite have. Answers from a cache take no time, so times compare

@@ -133,8 +133,8 @@ class Client:
         `quota_exhausted`, `overloaded`).
         """
         self.begin()
-        if self._quotas is not None and self.per_day is not None:
-            await self._count(self._quotas)
+        if self.per_day is not None:
+            await self._count(self.per_day)
 
     async def __aexit__(self, *_: object) -> None:
         self.end()
@@ -148,13 +148,14 @@ class Client:
             await self._wait_in_line()
         else:
             self.in_flight += 1
-        if self._quotas is not None and self.per_day is not None:
-            await self._count(self._quotas)
+        if self.per_day is not None:
+            await self._count(self.per_day)
 
-    async def _count(self, quotas: ClientQuotas) -> None:
+    async def _count(self, per_day: int) -> None:
         """Count a call that has a slot, which it loses if that is refused."""
+        assert self._quotas is not None  # noqa: S101 - they gave it its quota
         try:
-            await quotas.count(self.name)
+            await self._quotas.count(self.name, per_day)
         except BaseException:
             self.end()
             raise

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from datetime import datetime
 
 from cache import Clock
 from gateway.access.keys import KeyEntry
@@ -33,6 +34,9 @@ BUSY = 4
 
 FULL_RETRY_S = 1.0
 
+REFUSED_S = 0.5
+"""How long a client whose quota is used up is refused without a look at the ledger."""
+
 
 class ClientQuotas:
     """The quotas of all clients of one event loop. With a `store`, gateways share them."""
@@ -44,9 +48,10 @@ class ClientQuotas:
         store: SharedStore | None = None,
     ) -> None:
         self._settings = settings
-        self._clock = clock
+        self._clock = clock or Clock()
         self._store = store
         self._plans: dict[str, PlanLimits] = {}
+        self._refused: dict[str, tuple[float, float, CallError]] = {}
         self._opening = asyncio.Lock()
         self._opened = AsyncExitStack()
         self._ledger: Ledger | None = None
@@ -54,8 +59,12 @@ class ClientQuotas:
     def apply(self, entry: KeyEntry) -> int | None:
         """Limit a client as its entry says. Returns its calls a day, None for no limit."""
         per_day = entry.per_day or self._settings.calls_per_day
-        self._plans[entry.name] = PlanLimits(per_day=per_day)
+        self._limit(entry.name, per_day)
         return per_day
+
+    def _limit(self, name: str, per_day: int | None) -> None:
+        self._plans[name] = PlanLimits(per_day=per_day)
+        self._refused.pop(name, None)
 
     async def open(self) -> Ledger:
         """The open ledger. Raises `OSError`."""
@@ -80,10 +89,17 @@ class ClientQuotas:
     async def aclose(self) -> None:
         await self._opened.aclose()
 
-    async def count(self, name: str) -> None:
-        """Count a call of a client that has a quota. Raises `RequestRejected` (`quota_exhausted`;
-        `overloaded` if it can't be counted).
+    async def count(self, name: str, per_day: int | None = None) -> None:
+        """Count a call of a client that has a quota: `per_day`, where another key of its name may
+        have another. Raises `RequestRejected` (`quota_exhausted`; `overloaded` if it can't be
+        counted).
         """
+        if per_day is not None and self._plans[name].per_day != per_day:
+            self._limit(name, per_day)
+        if (before := self._refused.get(name)) is not None:
+            until, resets_at, said = before
+            if self._clock.passed() < until and self._clock.wall() < resets_at:
+                raise RequestRejected(said)
         try:
             ledger = self._ledger or await self.open()
             await ledger.take(name, WAIT_S)
@@ -92,7 +108,11 @@ class ClientQuotas:
             text = "the calls of this client can't be counted; the gateway's log says why"
             raise RequestRejected(CallError(ErrorCode.OVERLOADED, text, FULL_RETRY_S)) from None
         except NotAdmitted as denied:
-            raise RequestRejected(self._told(name, denied.error)) from None
+            told = self._told(name, denied.error)
+            if told.code is ErrorCode.QUOTA_EXHAUSTED:
+                resets_at = datetime.fromisoformat(told.details["resets_at"]).timestamp()
+                self._refused[name] = self._clock.passed() + REFUSED_S, resets_at, told
+            raise RequestRejected(told) from None
 
     def _told(self, name: str, error: CallError) -> CallError:
         """The error of the ledger, in the client's terms."""

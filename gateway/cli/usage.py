@@ -124,6 +124,8 @@ def _quotas(settings: "GatewaySettings") -> list[dict[str, Any]]:
         resets_at = datetime.fromtimestamp(day.resets_at, UTC).isoformat(timespec="seconds")
         part = {"part": account and account.part} if shared else {}
         left = max(per_day - calls, 0)
+        if shared and account is not None:  # of what all gateways have left, at most its part
+            left = min(left, max(int(account.left), 0))
         row = {"client": entry.name, "per_day": per_day, "used": calls, **part, "left": left}
         rows.append({**row, "resets_at": resets_at})
     return sorted(rows, key=lambda row: str(row["client"]))

@@ -281,7 +281,8 @@ def _client_quotas(gateway: Gateway) -> list[Series]:
     """What is left of the clients' quotas, which all workers count together."""
     try:
         now = gateway.answers.clock.wall()
-        every = read_accounts(gateway.settings.client_quotas_path, now)
+        shared = gateway.settings.redis_url is not None
+        every = read_accounts(gateway.settings.client_quotas_path, now, shared=shared)
     except OSError as error:
         log.warning("quotas of clients are left out of the metrics: %s", error)
         return []

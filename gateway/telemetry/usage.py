@@ -99,8 +99,6 @@ class Usage:
         """Count the requests of an execution, which calls of several clients may share: they are
         the first one's.
         """
-        if self._name_of(client) is None:
-            client = ""
         counts = self._places.get((client, manifest.name)) or self._first(client, manifest)
         counts[_REQUESTS] += requests
 

@@ -61,6 +61,7 @@ async def test_a_backup_keeps_quotas_and_keys(catalog: Catalog, tmp_path: Path) 
             "FINPORT_RAPIDAPI_BASE_URL": simulator.base_url,
             "FINPORT_CACHE_DIR": str(cache),
             "FINPORT_CLIENTS_FILE": str(clients),
+            "FINPORT_USAGE": "true",
         }
         origin = GatewaySettings(upstream="live", rapidapi_base_url=simulator.base_url)
         backup, restore = shown(host, origin.cache_name)
@@ -71,7 +72,14 @@ async def test_a_backup_keeps_quotas_and_keys(catalog: Catalog, tmp_path: Path) 
             rows: list[dict[str, Any]] = json.loads(await ran(*FINPORT, "quota", "--json", **env))
             return [{name: row[name] for name in ("host", "span", "used")} for row in rows]
 
-        said = json.loads(await ran(*FINPORT, "keys", "add", "desk", "--json", **whole))
+        async def used() -> tuple[int, int]:
+            """The calls of the client today, by its quota and by its usage."""
+            found = json.loads(await ran(*FINPORT, "usage", "--json", **whole))
+            return found["quotas"][0]["used"], found["usage"][0]["calls"]
+
+        said = json.loads(
+            await ran(*FINPORT, "keys", "add", "desk", "--per-day", "9999", "--json", **whole)
+        )
         head = {"X-Api-Key": said["key"]}
         old = json.loads(await ran(*FINPORT, "keys", "add", "old", "--json", **whole))
         await ran(*FINPORT, "keys", "revoke", "old", **whole)
@@ -105,10 +113,14 @@ async def test_a_backup_keeps_quotas_and_keys(catalog: Catalog, tmp_path: Path) 
 
             kept = await quota(backups)
             assert any(row["host"] == HOST and row["used"] >= before for row in kept)
-            (cache / "quota.sqlite").write_bytes(b"lost" * 1024)
+            for name in ("quota", "client-quotas", "usage"):
+                (cache / f"{name}.sqlite").write_bytes(b"lost" * 1024)
             clients.unlink()
             await ran("bash", "-c", restore, **whole)
             assert await quota(cache) == kept
+            calls, counted = await used()
+            assert calls >= before
+            assert counted > 0  # usage is written once a second
 
             async with server(tmp_path / "home", **told) as gateway:
                 assert await call(gateway.url, **head) == 200
