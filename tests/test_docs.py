@@ -99,6 +99,24 @@ def test_files_named_exist(document: Path) -> None:
     assert [str(path) for path in sorted(named) if not path.exists()] == []
 
 
+def anchors(document: Path) -> set[str]:
+    """The anchors of its headings, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+    heads = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_sections_linked_exist(document: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*\.md|)#([^)]+)\)", document.read_text())
+    missing = [
+        f"{file}#{anchor}"
+        for file, anchor in links
+        if anchor not in anchors(document.parent / file if file else document)
+    ]
+    assert missing == []
+
+
 def test_the_documentation_shows_no_command_that_is_not_tried() -> None:
     tried = ("finport ", "finbench ", "curl ", "make ", "export ")
     assert [line for line in commands() if not line.startswith(tried)] == []

@@ -9,6 +9,7 @@ pass.
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
 from math import isfinite
@@ -31,6 +32,12 @@ from bench.suites.suite import SHARED_MEASURES, Measure, Suite
 from bench.suites.suite import measure as measure_episode
 
 QUESTION_CHARS = 80
+UNLIKE: Mapping[str, str] = {
+    "other_questions": "ids of another question in each run, which are no pair",
+    "other_ids": "tasks of another id in B, paired by their question",
+    "other_solutions": "tasks with another gold answer or other labels in B",
+}
+"""What runs may have in which their tasks differ (`tasks` of a comparison), in words."""
 FEW = 10
 """A group of fewer tasks is not tested."""
 
@@ -394,3 +401,39 @@ def _asked(suite: type[Suite], record: EpisodeRecord) -> Asked:
 def _short(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= QUESTION_CHARS else f"{text[: QUESTION_CHARS - 1]}…"
+
+
+def figure_text(value: float, is_share: bool = False, *, sign: bool = False) -> str:
+    """A figure of a comparison as people read it, with a sign if it is a difference."""
+    plus = "+" if sign else ""
+    if is_share:
+        return format(value, f"{plus}z.1%")
+    return format(value, f"{plus}z,.0f" if abs(value) >= 100 else f"{plus}z.3g")
+
+
+def metric_rows(
+    metrics: Mapping[str, Mapping[str, Any]], shares: AbstractSet[str]
+) -> Iterator[tuple[str, ...]]:
+    """A row for each metric that both runs have: its name, how many tasks, A, B, their difference
+    and its interval, and where a task passes or not, how many pass in both, only A, only B,
+    neither, and p. The metrics `shares` are shown in percent.
+    """
+    for name, found in metrics.items():
+        if not found["tasks"]:
+            continue
+        is_share = name.removesuffix("_net") in shares
+        ends = [figure_text(end, is_share, sign=True) for end in found["interval"] or ()]
+        counts = (
+            [f"{found[side]:,}" for side in ("both", "only_a", "only_b", "neither")]
+            if ("p" in found)
+            else [""] * 4
+        )
+        yield (
+            name,
+            f"{found['tasks']:,}",
+            *(figure_text(found[side], is_share) for side in ("a", "b")),
+            figure_text(found["difference"], is_share, sign=True),
+            " to ".join(ends) or "undefined",
+            *counts,
+            f"{found['p']:.3g}" if "p" in found else "",
+        )

@@ -20,7 +20,7 @@ from bench.analysis.compare import Run, compare, counterparts, outcome_of, paire
 from bench.analysis.significance import SIGNIFICANT, holm, t_test
 from bench.metrics.interval import percent
 from bench.metrics.passes import KS
-from bench.models.prices import Prices
+from bench.models.prices import Prices, amount_text
 from bench.suites.suite import Measure, Metric, Suite
 from manifests.common.regular_file import read_text
 
@@ -39,10 +39,14 @@ class Cell(NamedTuple):
     value: float | str | None = None
     ends: Sequence[float] | None = None
 
+    @property
+    def is_known(self) -> bool:
+        return self.text not in ("", "undefined")
+
 
 @dataclass(slots=True)
 class Line:
-    """One run of a table. `label` names its agent and model, and `rank` is None where it can't be
+    """One run of a table. `label` names it, and `rank` is None where it can't be
     compared with the others. `p` has, by the place of another line, the corrected p-value.
     """
 
@@ -75,7 +79,24 @@ class Line:
     def episodes(self) -> int:
         return int(self.metrics["episodes"])
 
-    def cells(self, metrics: Sequence[Metric]) -> Iterator[tuple[str, Cell]]:
+    def row(self, only: Sequence[str] = ()) -> dict[str, Cell]:
+        """Its cells by column: the suite's main metrics, or `only` these, between what it is and
+        what it cost. Tokens and money are an episode's.
+        """
+        named = {metric.name: metric for metric in self.suite.metrics}
+        shown = [named[name] for name in only if name in named] if only else named.values()
+        tokens, money, rank = self.tokens, self.money, self.rank
+        row = {
+            "agent": Cell(self.label, value=self.label),
+            "episodes": Cell(f"{self.episodes:,}", value=self.episodes),
+            **dict(self._cells([metric for metric in shown if only or metric.is_main])),
+            "tokens": Cell() if tokens is None else Cell(f"{tokens:,.0f}", value=tokens),
+        }
+        if money is not None and self.prices is not None:
+            row[self.prices.currency] = Cell(amount_text(money), value=money)
+        return row | {"rank": Cell() if rank is None else Cell(str(rank), value=rank)}
+
+    def _cells(self, metrics: Sequence[Metric]) -> Iterator[tuple[str, Cell]]:
         """Each column by its heading."""
         for metric in metrics:
             value, ends = (of.get(metric.name) for of in (self.metrics, self.metrics["intervals"]))
@@ -95,7 +116,7 @@ def lines_of(runs: Sequence[Run], prices: Prices | None = None) -> list[Line]:
     their folder. Money is by these `prices`, else by those that each run was given.
     """
     lines = [
-        Line(run, _label(run.about.content), _metrics(run.files.path), prices or run.about.prices)
+        Line(run, run.about.player, _metrics(run.files.path), prices or run.about.prices)
         for run in runs
     ]
     labels = [line.label for line in lines]
@@ -150,13 +171,6 @@ def _p_value(a: Run, b: Run, measure: Measure) -> float | None:
     """That of the paired t-test over tasks."""
     outcomes = (outcome_of(measure, both) for both in paired(a, b, counterparts(a, b)).values())
     return t_test([y - x for x, y in filter(None, outcomes)])
-
-
-def _label(about: Mapping[str, Any]) -> str:
-    """An agent, with its model if it has one."""
-    model = about.get("model")
-    agent = str(about.get("agent", "an unknown agent"))
-    return f"{agent}: {model}" if model else agent
 
 
 def _metrics(run: Path) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,6 +182,7 @@ def _judged(path: Path, asked: dict[str, str]) -> "tuple[Scores, list[str]]":
 
 
 def _show_agreement(result: dict[str, Any]) -> None:
+    from bench.analysis.compare import figure_text
     from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=100, markup=True)
@@ -189,9 +191,9 @@ def _show_agreement(result: dict[str, Any]) -> None:
         console.print(f"{side.upper()} {path}, judged by {judges}", markup=False)
     table = _table("metric", "episodes", "equal", "A", "B", "kappa", "rho", right=range(1, 7))
     for name, found in result["metrics"].items():
-        equal = "" if found["equal"] is None else _share(found["equal"])
+        equal = "" if found["equal"] is None else figure_text(found["equal"], is_share=True)
         figures = (found[column] for column in ("mean_a", "mean_b", "kappa", "rho"))
-        texts = ("" if figure is None else _number(figure) for figure in figures)
+        texts = ("" if figure is None else figure_text(figure) for figure in figures)
         table.add_row(_plain(name), str(found["episodes"]), equal, *texts)
     console.print(table)
     console.print(
@@ -203,6 +205,7 @@ def _show_agreement(result: dict[str, Any]) -> None:
 def _show(
     result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str], by_group: Sequence[str]
 ) -> None:
+    from bench.analysis.compare import UNLIKE
     from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=120, markup=True)
@@ -215,7 +218,7 @@ def _show(
             console.print(text, markup=False)
         if left := episodes[f"only_{side}"]:
             console.print(f"episodes of {side.upper()} without a counterpart: {left}")
-    for name, text in _UNLIKE.items():
+    for name, text in UNLIKE.items():
         if found := tasks.get(name):
             console.print(f"{text}: {len(found)}: {_named(found)}", markup=False)
     _show_settings(console, result["settings"])
@@ -225,13 +228,6 @@ def _show(
     _show_flips(console, result["flips"])
 
 
-_UNLIKE = {
-    "other_questions": "ids of another question in each run, which are no pair",
-    "other_ids": "tasks of another id in B, paired by their question",
-    "other_solutions": "tasks with another gold answer or other labels in B",
-}
-
-
 def _show_groups(
     console: "Console",
     groups: Mapping[str, Mapping[str, Mapping[str, Any]]],
@@ -239,7 +235,7 @@ def _show_groups(
     metrics: Sequence[str],
 ) -> None:
     """The differences of these metrics in each row of the groups, if any were asked for."""
-    from bench.analysis.compare import FEW
+    from bench.analysis.compare import FEW, figure_text
 
     for group, rows in groups.items():
         heads = ("metric", "tasks", "A", "B", "B - A", "95 % interval", "p")
@@ -247,7 +243,8 @@ def _show_groups(
         for row, of_row in rows.items():
             shown = [name for name in dict.fromkeys(metrics) if of_row.get(name, {}).get("tasks")]
             for place, name in enumerate(shown):
-                found, number = of_row[name], _share if name in shares else _number
+                found = of_row[name]
+                number = partial(figure_text, is_share=name in shares)
                 ends = (number(end, sign=True) for end in found["interval"] or ())
                 table.add_row(
                     *("" if place else _plain(row) or "none", name, str(found["tasks"])),
@@ -266,6 +263,8 @@ def _show_groups(
 
 def _show_days(console: "Console", days: Mapping[str, Mapping[str, Any]]) -> None:
     """The differences by task that are paired by day, if the suite has any."""
+    from bench.analysis.compare import figure_text
+
     rows = {task: found for task, found in days.items() if found}
     if not rows:
         return
@@ -274,8 +273,8 @@ def _show_days(console: "Console", days: Mapping[str, Mapping[str, Any]]) -> Non
         for place, (name, found) in enumerate(figures.items()):
             difference, ends = "undefined", ""
             if found is not None:
-                difference = _number(found["difference"], sign=True)
-                ends = " to ".join(_number(end, sign=True) for end in found["interval"] or ())
+                difference = figure_text(found["difference"], sign=True)
+                ends = " to ".join(figure_text(end, sign=True) for end in found["interval"] or ())
             table.add_row("" if place else _plain(task), name, difference, ends)
     console.print(table)
     console.print("with intervals from a bootstrap over days, the same ones for both")
@@ -298,22 +297,13 @@ def show_metrics(
     console: "Console", metrics: Mapping[str, Mapping[str, Any]], shares: AbstractSet[str]
 ) -> None:
     """Show each metric of A and B, with its difference; `shares` are shown in percent."""
+    from bench.analysis.compare import metric_rows
     from bench.metrics.passes import MEANING, NOT_OF_AGENT
 
     columns = ("metric", "tasks", "A", "B", "B - A", "95 % interval")
     counts = ("both", "only A", "only B", "neither", "p")
     table = _table(*columns, *counts, right=range(1, 11))
-    for name, found in metrics.items():
-        if not found["tasks"]:
-            continue
-        number = _share if name.removesuffix("_net") in shares else _number
-        ends = (number(end, sign=True) for end in found["interval"] or ())
-        row = [name, str(found["tasks"]), *(number(found[side]) for side in ("a", "b"))]
-        row += [number(found["difference"], sign=True)]
-        row += [" to ".join(ends) or "undefined"]
-        if "p" in found:
-            row += [str(found[side]) for side in ("both", "only_a", "only_b", "neither")]
-            row += [f"{found['p']:.3g}"]
+    for row in metric_rows(metrics, shares):
         table.add_row(*row)
     console.print(table)
     if missing := [name for name, found in metrics.items() if not found["tasks"]]:
@@ -369,12 +359,3 @@ def _plain(value: object) -> str:
     from rich.markup import escape
 
     return "" if value is None else escape(str(value))
-
-
-def _share(value: float, *, sign: bool = False) -> str:
-    return f"{value:+z.1%}" if sign else f"{value:z.1%}"
-
-
-def _number(value: float, *, sign: bool = False) -> str:
-    digits = "z,.0f" if abs(value) >= 100 else "z.3g"
-    return format(value, f"+{digits}" if sign else digits)

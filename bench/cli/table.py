@@ -74,7 +74,7 @@ def table(
             if all(name not in _named(line) for line in lines):
                 known = _named(lines[0])
                 raise click.UsageError(f"--metric: there is no metric {not_among(name, known)}")
-        rows = [_row(line, metrics) for line in lines]
+        rows = [line.row(metrics) for line in lines]
     notes = [f"Ranks are by {measure}; runs that can't be told apart at 5 % share one (Holm)."]
     if other:
         others = ", ".join(line.label for line in other)
@@ -86,26 +86,6 @@ def table(
 
 def _named(line: "Line") -> dict[str, "Metric"]:
     return {metric.name: metric for metric in line.suite.metrics}
-
-
-def _row(line: "Line", only: Sequence[str]) -> Row:
-    from bench.analysis.table import Cell
-    from bench.models.prices import amount_text
-
-    main = [metric for metric in line.suite.metrics if metric.is_main]
-    if only:
-        main = [of for name in only if (of := _named(line).get(name))]
-    tokens, money, rank = line.tokens, line.money, line.rank
-    row = {
-        "agent": Cell(line.label, value=line.label),
-        "episodes": Cell(f"{line.episodes:,}", value=line.episodes),
-        **dict(line.cells(main)),
-        "tokens": Cell() if tokens is None else Cell(f"{tokens:,.0f}", value=tokens),
-    }
-    if money is not None and line.prices is not None:
-        row[line.prices.currency] = Cell(amount_text(money), value=money)
-    row["rank"] = Cell() if rank is None else Cell(str(rank), value=rank)
-    return row
 
 
 def _names(rows: Rows) -> list[str]:

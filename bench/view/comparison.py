@@ -1,28 +1,27 @@
 """Runs compared, as a page shows it: two task by task, more in a table."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any
 from urllib.parse import urlencode
 
 import orjson
 
-from bench.analysis.compare import PASSES, Run, compare, counterparts
-from bench.analysis.table import Line, lines_of, ranked
-from bench.models.prices import amount_text
+from bench.analysis.compare import (
+    PASSES,
+    UNLIKE,
+    Run,
+    compare,
+    counterparts,
+    figure_text,
+    metric_rows,
+)
+from bench.analysis.table import Cell, lines_of, ranked
 from bench.runs.about import RunDirectoryError, simulated
 from bench.view.listing import Listed, Listing
 from bench.view.work import Tell
 
-NONE = ("", "")
-"""A figure that a run lacks, and its interval."""
-
-UNLIKE = {
-    "other_questions": "ids of another question in each run, which are no pair",
-    "other_ids": "tasks of another id in B, paired by their question",
-    "other_solutions": "tasks with another gold answer or other labels in B",
-}
-"""What runs may have in which their tasks differ."""
+NONE = Cell()
+"""A figure that a run lacks."""
 
 FLIPS = 200
 """The most tasks of one direction that are listed."""
@@ -50,7 +49,7 @@ def paired(listing: Listing, listed: Sequence[Listed], _: Tell) -> dict[str, Any
             (found["name"], *(_text(found[side]) for side in ("a", "b")), found["unfair"] or "")
             for found in result["settings"]
         ],
-        "metrics": [*_metrics(result["metrics"], shares)],
+        "metrics": [*metric_rows(result["metrics"], shares)],
         "unknown": [name for name, found in result["metrics"].items() if not found["tasks"]],
         "days": [*_days(result.get("days", {}))],
         "flips": [*_flips(result["flips"], names, counterparts(a, b))],
@@ -62,7 +61,7 @@ def tabled(listing: Listing, listed: Sequence[Listed], _: Tell) -> dict[str, Any
     try:
         lines = lines_of([Run(one.path, listing.given(one.suite)) for one in listed])
         measure, other = ranked(lines)
-        rows = [_row(line) for line in lines]
+        rows = [line.row() for line in lines]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         text = "the metrics.json of one of the runs is not that of a run"
         raise RunDirectoryError(text) from error
@@ -72,7 +71,7 @@ def tabled(listing: Listing, listed: Sequence[Listed], _: Tell) -> dict[str, Any
     heads = [
         head
         for head in dict.fromkeys(head for row in rows for head in row)
-        if any(row.get(head, NONE)[0] not in ("", "undefined") for row in rows)
+        if head != "agent" and any(row.get(head, NONE).is_known for row in rows)
     ]
     made_up: dict[str, list[str]] = {}
     for name, line in zip(names, lines, strict=True):
@@ -82,28 +81,17 @@ def tabled(listing: Listing, listed: Sequence[Listed], _: Tell) -> dict[str, Any
         "title": f"{', '.join(suites)}: {', '.join(players)}",
         "heads": heads,
         "rows": [
-            (_link(name), name, line.run.about.player, [row.get(head, NONE) for head in heads])
+            (
+                _link(name),
+                name,
+                line.run.about.player,
+                [row.get(head, Cell())[:2] for head in heads],
+            )
             for name, line, row in zip(names, lines, rows, strict=True)
         ],
         "measure": measure,
         "others": [name for name, line in zip(names, lines, strict=True) if line in other],
         "simulated": made_up,
-    }
-
-
-def _row(line: Line) -> dict[str, tuple[str, str]]:
-    """Figures and their intervals by column."""
-    main = [metric for metric in line.suite.metrics if metric.is_main]
-    money = line.money
-    of_money = {}
-    if money is not None and line.prices is not None:
-        of_money[f"{line.prices.currency} an episode"] = amount_text(money), ""
-    return {
-        "rank": ("" if line.rank is None else str(line.rank), ""),
-        "episodes": (f"{line.episodes:,}", ""),
-        "tokens an episode": ("" if line.tokens is None else f"{line.tokens:,.0f}", ""),
-        **of_money,
-        **{title: (cell.text, cell.interval) for title, cell in line.cells(main)},
     }
 
 
@@ -133,38 +121,13 @@ def _notes(a: Run, b: Run, result: Mapping[str, Any]) -> Iterator[tuple[str, str
         yield "Not alike:", f"{reason} ({', '.join(names)})"
 
 
-def _metrics(
-    metrics: Mapping[str, Mapping[str, Any]], shares: AbstractSet[str]
-) -> Iterator[tuple[str, ...]]:
-    """A row for each metric that both runs have."""
-    for name, found in metrics.items():
-        if not found["tasks"]:
-            continue
-        is_share = name.removesuffix("_net") in shares
-        ends = [_number(end, is_share, "+") for end in found["interval"] or ()]
-        counts = (
-            [f"{found[side]:,}" for side in ("both", "only_a", "only_b", "neither")]
-            if ("p" in found)
-            else [""] * 4
-        )
-        yield (
-            name,
-            f"{found['tasks']:,}",
-            *(_number(found[side], is_share) for side in ("a", "b")),
-            _number(found["difference"], is_share, "+"),
-            " to ".join(ends) or "undefined",
-            *counts,
-            f"{found['p']:.3g}" if "p" in found else "",
-        )
-
-
 def _days(days: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     """By task and figure, the difference by day with its interval."""
     for task, figures in days.items():
         for name, found in figures.items():
             if found is not None:
-                ends = [_number(end, False, "+") for end in found["interval"] or ()]
-                difference = _number(found["difference"], False, "+")
+                ends = [figure_text(end, sign=True) for end in found["interval"] or ()]
+                difference = figure_text(found["difference"], sign=True)
                 yield task, name, difference, " to ".join(ends) or "undefined"
 
 
@@ -183,12 +146,6 @@ def _flips(
             for flip in chosen[:FLIPS]
         ]
         yield direction, len(chosen), own, rows
-
-
-def _number(value: float, is_share: bool, sign: str = "") -> str:
-    if is_share:
-        return format(value, f"{sign}z.1%")
-    return format(value, f"{sign}z,.0f" if abs(value) >= 100 else f"{sign}z.3g")
 
 
 def _text(value: object) -> str:
