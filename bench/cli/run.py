@@ -277,6 +277,9 @@ def play(
     if asked is not None and plan.judge.needs_model and asked.model == plan.judge.model:
         text = f"{asked.model} judges its own answers: name another one with --judge-model"
         echo(f"finbench: {text}", err=True)
+    if plan.judge.needs_model and not any(task.answer for task in plan.suite.tasks):
+        text = "its tasks have no gold answers, so the judge scores none"
+        echo(f"finbench: {given.suite}: {text}", err=True)
     for note in plan.suite.notes:
         echo(f"finbench: {given.suite}: {note}", err=True)
     how = {"settings": made.settings, "catalog": made.catalog, "resuming": resuming}

@@ -29,6 +29,8 @@ MOST_CELLS = 1_000
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
+_OPTION = re.compile(r"[a-z][a-z0-9-]*")
+
 _OF_THE_SWEEP = frozenset(
     {"out", "resume", "failed-too", "accept-changes", "plan", "json", "help", "name"}
 )
@@ -126,6 +128,9 @@ def sweep(
 def _cells(file: Path, folder: Path, parent: click.Context) -> Iterator[Cell]:
     """The cells of a file. Raises `click.UsageError` before anything is begun."""
     said = _read(file)
+    if "models" not in said and "settings" not in said:
+        text = "it lists neither `models` nor `settings`, such as [[models]]"
+        raise click.UsageError(f"{file}: {text}")
     models, settings = _items(file, said, "models"), _items(file, said, "settings")
     common = {name: value for name, value in said.items() if name not in ("models", "settings")}
     suite = common.pop("suite", None)
@@ -191,12 +196,16 @@ def _arguments(options: Mapping[str, Any]) -> Iterator[str]:
     import orjson
 
     for name, value in options.items():
+        if not _OPTION.fullmatch(name):
+            raise click.UsageError(f"{name!r} is no name of an option")
         if name in _OF_THE_SWEEP:
             raise click.UsageError(f"`{name}` is not for a cell: the sweep decides it")
         flag, values = f"--{name}", value if isinstance(value, list) else [value]
         is_json = name in ("body", "judge-body")
         for one in values:
             if isinstance(one, bool):
+                if not _is_flag(flag):
+                    raise click.UsageError(f"`{name}` wants a value, not {str(one).lower()}")
                 yield from [flag] * one
             elif isinstance(one, dict) and not is_json:
                 for key, of_key in one.items():
@@ -204,6 +213,12 @@ def _arguments(options: Mapping[str, Any]) -> Iterator[str]:
                     yield f"{flag}={key}={text}"
             else:
                 yield f"{flag}={orjson.dumps(one).decode() if isinstance(one, dict) else one}"
+
+
+def _is_flag(flag: str) -> bool:
+    """Whether an option of a run takes no value; one that there is not is told by its own error."""
+    options = [one for one in run_suite.params if flag in one.opts]
+    return not options or bool(getattr(options[0], "is_flag", False))
 
 
 def _before(folder: Path) -> "RunInfo | None":

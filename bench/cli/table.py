@@ -79,6 +79,10 @@ def table(
     if other:
         others = ", ".join(line.label for line in other)
         notes.append(f"Not alike: {others} had other tasks than the rest, and is not ranked.")
+    for line in lines:
+        if failed := line.metrics.get("failed_by_infrastructure"):
+            text = f"{failed:,} of {line.episodes:,} episodes failed only by a quota, the gateway"
+            notes.append(f"{line.label}: {text} or the model's endpoint, and say nothing of it.")
     if made_up := dict.fromkeys(what for line in lines for what in simulated(line.run.about)):
         notes.append(f"Simulated, in all runs or some: {'; '.join(made_up)}.")
     _WRITERS[form](rows, notes)

@@ -36,6 +36,10 @@ _SAID: Final = 200
 """Bytes that are shown of a command's last words."""
 
 
+NAMED = 5
+"""The most tools that the text of a notification names."""
+
+
 class NotifyError(Exception):
     """What is to be told can't be, or was not. The text says why."""
 
@@ -61,6 +65,8 @@ class Notifier:
             raise NotifyError(f"the command can't be read: {error}") from None
         if not words:
             raise NotifyError("it is empty; name a command or a URL")
+        if "://" in words[0]:
+            raise NotifyError("it is neither a URL of http or https nor a program")
         if shutil.which(words[0]) is None:
             raise NotifyError(f"{plain(words[0])} is no program that can be run")
         return cls(words, plain(words[0]), False)
@@ -119,8 +125,10 @@ def notification(
     counts = [count for count in content["counts"] if reaches(count["level"], limit)]
     said = ", ".join(f"{c['level']} {c['check']} {c['findings']:,}" for c in counts)
     findings.sort(key=lambda found: LEVELS.index(found["level"]))
+    tools = [*dict.fromkeys(str(found["tool"]) for found in findings)]
+    more = f" and {len(tools) - NAMED} more" if len(tools) > NAMED else ""
     return {
-        "text": f"{before['file']} to {after['file']}: {said}",
+        "text": f"{before['file']} to {after['file']}: {said} ({', '.join(tools[:NAMED])}{more})",
         "before": before,
         "after": after,
         "counts": counts,

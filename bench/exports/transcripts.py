@@ -24,6 +24,7 @@ def write(run: Run, out: Path, *, force: bool = False) -> int:
             "question": record.question,
             "execution_result": record.execution_result,
             "requests": transcripts.of(record),
+            "left_out": transcripts.left_out(record),
         }
 
     return write_lines(run, out, line_of, force=force)

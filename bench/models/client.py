@@ -123,13 +123,19 @@ class _TryAgain(Exception):
         self.asked_s = asked_s
 
 
-_ID = re.compile(r"\b(?=\w*\d)[\w-]{12,}")
-"""What in an error is likely the id of a request: it differs from one to the next."""
+_VARYING = re.compile(r"\b(?=\w*\d)[\w-]{12,}|\b\d+(?:\.\d+)?\s?(?:m?s|seconds?|minutes?)\b")
+"""What in an error differs from one to the next: ids of requests, and times."""
+
+_BUSY = re.compile(r"answered (?:429|503|529)\b")
+
+BUSY_S = 60.0
+"""A model that is only busy is down if it has answered nothing for so long."""
 
 
 class ErrorStreak:
     """The errors of one model since its last answer, of which `most` that are the same, but for
-    ids of requests, mean that it is down.
+    numbers and ids of requests, mean that it is down. One that is only busy is down if it has
+    answered nothing for `BUSY_S`.
     """
 
     def __init__(self, whose: str, url: str | None, most: int) -> None:
@@ -137,17 +143,23 @@ class ErrorStreak:
         self._most = most
         self._same = 0
         self._error = ""
+        self._answered_at = -math.inf
 
     def note(self, error: str | None) -> None:
         """Note how a request ended; None stands for an answer."""
-        is_same = error is not None and _ID.sub("", error) == _ID.sub("", self._error)
-        self._same = self._same + 1 if is_same else int(error is not None)
-        self._error = error or ""
+        if error is None:
+            self._same, self._error, self._answered_at = 0, "", time.monotonic()
+            return
+        is_same = _VARYING.sub("", error) == _VARYING.sub("", self._error)
+        self._same = self._same + 1 if is_same else 1
+        self._error = error
 
     @property
     def told(self) -> str | None:
         """That the model is down, with its last error; None if it is not."""
         if self._same < self._most:
+            return None
+        if _BUSY.search(self._error) and time.monotonic() - self._answered_at < BUSY_S:
             return None
         return f"{self._model} gave the same error {self._most} times in a row: {self._error}"
 
@@ -262,7 +274,7 @@ class ModelClient:
             record.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
             if (transcript := TRANSCRIPT.get()) is not None:
                 transcript.secrets.update(self._secrets)
-                transcript.add(record, messages, encoded, tools, tool_choice, completion)
+                transcript.add(record, encoded, tools, tool_choice, completion)
         if completion.finish not in _KNOWN_FINISHES and completion.finish is not None:
             finish = fit_for_message(completion.finish, self._secrets, most=40)
             completion = replace(completion, finish=finish)

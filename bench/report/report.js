@@ -188,7 +188,9 @@
     const made = el("details", { class: "transcript" }, el("summary", {}, "Transcript: what models were sent and answered"));
     const parts = () =>
       requests.map((one) =>
-        one.left_out
+        one.not_kept
+          ? el("p", { class: "note" }, `${one.not_kept} more requests were not kept: the episode is too long`)
+          : one.left_out
           ? el("p", { class: "note" }, `${one.left_out} more requests: finbench export --format transcripts has them`)
           : el(
               "div",

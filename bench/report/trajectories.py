@@ -62,7 +62,8 @@ class Trajectories:
             about: dict[str, Any] = {"passed": passed, "wrong": wrong}
             about["infrastructure"] = infrastructure
             if self._transcripts:
-                about["transcript"] = transcript(self._transcripts.of(episode))
+                not_kept = self._transcripts.left_out(episode)
+                about["transcript"] = transcript(self._transcripts.of(episode), not_kept)
             kept.append(shown(episode) | about)
             del self._passed[max(self.limit - len(self._failed), 0) :]
 
@@ -82,9 +83,12 @@ def script_safe(value: object) -> str:
     return text
 
 
-def transcript(exchanges: Sequence[Exchange], room: int = TRANSCRIPT_CHARS) -> list[dict[str, Any]]:
+def transcript(
+    exchanges: Sequence[Exchange], not_kept: int, room: int = TRANSCRIPT_CHARS
+) -> list[dict[str, Any]]:
     """The requests of an episode for readers, each without the messages and tools that the one
-    before it had too; as many as there is `room` for, in characters.
+    before it had too; as many as there is `room` for, in characters. `not_kept` are further ones,
+    which no file has.
     """
     found: list[dict[str, Any]] = []
     before, has_answer = list[Any](), False
@@ -108,6 +112,8 @@ def transcript(exchanges: Sequence[Exchange], room: int = TRANSCRIPT_CHARS) -> l
         offered = one.tools
         about = {"step": one.step, "purpose": one.purpose, "model": one.model}
         found.append({**about, "kept": same, "tools": tools, "said": said})
+    if not_kept:
+        found.append({"not_kept": not_kept})
     return found
 
 

@@ -76,9 +76,6 @@ SESSION = "session"
 STARTS_AT_ONCE = 64
 """Episodes that start in one turn of the event loop."""
 
-TRANSCRIBED_AT_ONCE = 2**16
-"""A longer transcript is compressed in a thread: it would hold the event loop for over 1 ms."""
-
 CLOSING_S = 10.0
 """Seconds for which the end of an episode waits until its session is closed."""
 
@@ -317,7 +314,7 @@ class Driver:
         if stream is None or not transcript:
             return
         said = record.episode, record.started_at, by
-        if transcript.size < TRANSCRIBED_AT_ONCE:
+        if transcript.is_quick:
             line = transcript.line(*said)
         else:
             with anyio.CancelScope(shield=True):  # the episode has ended, and must not be lost

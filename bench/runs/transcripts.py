@@ -30,11 +30,19 @@ class Transcripts:
         """Raises `RunDirectoryError` for a file that can't be read."""
         self._file = run_dir / TRANSCRIPTS
         self._places: dict[tuple[str, float], list[int]] = {}
+        self._left_out: dict[tuple[str, float], int] = {}
         for line, at in _lines(self._file):
-            self._places.setdefault((line.episode, line.began), []).append(at.offset)
+            name = line.episode, line.began
+            self._places.setdefault(name, []).append(at.offset)
+            if line.left_out:
+                self._left_out[name] = self._left_out.get(name, 0) + line.left_out
 
     def __bool__(self) -> bool:
         return bool(self._places)
+
+    def left_out(self, record: EpisodeRecord) -> int:
+        """How many further requests of an episode are not in its transcript."""
+        return self._left_out.get((record.episode, record.started_at), 0)
 
     def of(self, record: EpisodeRecord) -> list[Exchange]:
         """The requests of the agent of an episode, by step, then those of its judge. An agent's

@@ -126,7 +126,9 @@ def episode_content(
         "calls_left": max(len(record.tool_calls) - MOST_CALLS, 0),
         "responses": [readable(text, LONG_CHARS) for text in record.response[:MOST_CALLS]],
         "requests": [_request(one) for one in asked[:MOST_CALLS]],
-        "transcript": transcript(opened.transcripts.of(record), TRANSCRIPT_CHARS),
+        "transcript": transcript(
+            opened.transcripts.of(record), opened.transcripts.left_out(record), TRANSCRIPT_CHARS
+        ),
     }
 
 

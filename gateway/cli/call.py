@@ -67,6 +67,9 @@ def _names(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
     return [f"{name}={one}" for one in values if str(one).startswith(value)]
 
 
+_FORMS: "dict[str, Format]" = {".csv": "csv", ".jsonl": "jsonl", ".arrow": "arrow"}
+
+
 @click.command()
 @click.argument("tool", shell_complete=_tools)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=_names)
@@ -84,8 +87,8 @@ def _names(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
     "--format",
     "form",
     type=click.Choice(["json", "table", "csv", "jsonl", "arrow"]),
-    help="The envelope (json), or only the rows: all of them. Default: a table on a terminal, else "
-    "json.",
+    help="The envelope (json), or only the rows: all of them. Default: by the ending of --out, a "
+    "table on a terminal, else json.",
 )
 @click.option(
     "-o", "--out", type=OutPath(dir_okay=False), help="Write to this file, not to standard output."
@@ -130,6 +133,8 @@ def call(
 
     given = _arguments(arguments, json_arguments)
     shortens = bool(max_tokens or max_chars)
+    if form is None and out is not None and not shortens:
+        form = _FORMS.get(out.suffix)
     if form is None:
         shows = sys.stdout.isatty() and out is None and not shortens
         form = "table" if plot or shows else "json"

@@ -20,7 +20,7 @@ from bench.agents.registry import AgentSettings
 from bench.engines.batch import Collector
 from bench.judges.registry import JudgeSettings, judge_named
 from bench.models.client import ModelClient
-from bench.models.completion import Completion
+from bench.models.completion import Completion, FunctionCall
 from bench.models.settings import ModelSettings
 from bench.models.simulated import ModelFaults, SimulatedModel
 from bench.models.transcript import MOST_BYTES, Exchange, Transcript, TranscriptLine
@@ -196,6 +196,20 @@ async def test_long_thoughts_neither_end_an_episode_nor_are_lost(tmp_path: Path)
     assert one.answer["reasoning"] == thoughts
 
 
+_REQUEST = '{"step":1,"purpose":"act","model":"m","tools":[],"messages":[%s],"after":0,"kept":9999}'
+FAN = (
+    b"["
+    + ",".join(
+        [
+            _REQUEST.replace('"after":0', '"after":-1') % ",".join("1" * 9_999),
+            *[_REQUEST % ""] * 200,
+        ]
+    ).encode()
+    + b"]"
+)
+"""Requests that each refer to the first one, whose messages would fill the memory."""
+
+
 def line(stored: bytes, **more: Any) -> bytes:
     packed = base64.b64encode(stored).decode()
     made = {"episode": "e", "began": 1.0, "by": "agent", "requests": 1, "left_out": 0}
@@ -208,12 +222,18 @@ def line(stored: bytes, **more: Any) -> bytes:
         line(b"no frame"),
         line(zstd.compress(b"[" + b" " * (2 * MOST_BYTES) + b"]")),
         line(zstd.compress(b'[{"step":1,"purpose":"act","model":"m","messages":[],"tools":3}]')),
+        line(zstd.compress(b'[{"step":1,"purpose":"act","model":"m","messages":[],"tools":-1}]')),
+        line(zstd.compress(b"[]") + zstd.compress(b"[" + b" " * (4 * MOST_BYTES) + b"]")),
+        line(zstd.compress(FAN)),
         line(zstd.compress(b"{}")),
         line(b"", zstd="\u2028"),
         line(b"", began="x"),
         b"[1]\n",
     ],
-    ids=["no frame", "too long", "refers to none", "no list", "no base64", "no time", "no line"],
+    ids=[
+        *("no frame", "too long", "refers to none", "refers to before all", "two frames", "a fan"),
+        *("no list", "no base64", "no time", "no line"),
+    ],
 )
 def test_what_no_run_wrote_is_refused(text: bytes, tmp_path: Path) -> None:
     record = episode()
@@ -226,8 +246,7 @@ def test_what_no_run_wrote_is_refused(text: bytes, tmp_path: Path) -> None:
 def test_a_line_that_a_kill_cut_off_and_an_earlier_attempt_do_not_count(tmp_path: Path) -> None:
     def said(text: str, step: int, began: float) -> bytes:
         transcript = Transcript()
-        messages = [{"role": "user", "content": text}]
-        transcript.add(record_of(step), messages, *sent(text), None, None)
+        transcript.add(record_of(step), *sent(text), None, None)
         return orjson.dumps(transcript.line("e", began, "agent")) + b"\n"
 
     lines = [said("old", 1, 1.0), said("day 1", 1, 2.0), said("day 2", 4, 2.0)]
@@ -255,9 +274,8 @@ _TEXTS = st.lists(st.sampled_from(["a", "b", "long " * 50, "中"]), max_size=6)
 def test_conversations_of_any_kind_are_read_as_they_were_sent(requests: list[list[str]]) -> None:
     transcript = Transcript()
     for step, texts in enumerate(requests, 1):
-        messages = [{"role": "user", "content": text} for text in texts]
         answer = Completion(f"answer {step}") if step % 3 else None
-        transcript.add(record_of(step), messages, *sent(*texts), "none", answer)
+        transcript.add(record_of(step), *sent(*texts), "none", answer)
     made = TranscriptLine(**orjson.loads(orjson.dumps(transcript.line("e", 1.0, "agent"))))
     found = made.exchanges()
     assert [[m["content"] for m in one.messages] for one in found] == requests
@@ -269,7 +287,7 @@ def test_what_is_kept_of_an_episode_is_bounded() -> None:
     transcript = Transcript()
     for step in range(1, 7):
         text = f"{step}" * 2**20
-        transcript.add(record_of(step), [{"content": text}], *sent(text), None, None)
+        transcript.add(record_of(step), *sent(text), None, None)
     made = transcript.line("e", 1.0, "agent")
     assert (made.requests, made.left_out) == (3, 3)
     assert len(made.exchanges()) == 3
@@ -285,3 +303,43 @@ async def test_of_a_player_they_leave_with_their_episode() -> None:
     collector.put(record)
     batch = collector.take()
     assert [orjson.loads(text)["episode"] for text in batch.transcripts.splitlines()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '[{"api_key":"planted-1234"}]',
+        '"api_key=planted-1234"',
+        '{"body":"{\\"api_key\\":\\"planted-1234\\"}"}',
+        '{"url":"https://x.test/?api_key=planted-1234"}',
+        '{"headers":"Authorization: Bearer planted-1234"}',
+        '{"api_key":"planted-1234","a":' + "[" * 400 + "]" * 400 + "}",
+        '{"api_key": "planted-1234',
+    ],
+)
+def test_credentials_in_arguments_of_any_shape_are_masked(arguments: str) -> None:
+    transcript = Transcript()
+    call = FunctionCall("c", "get_coin", arguments)
+    made = {"id": "c", "type": "function", "function": {"name": "x", "arguments": arguments}}
+    message = orjson.dumps({"role": "assistant", "tool_calls": [made, 5]})
+    odd = orjson.dumps({"role": "assistant", "tool_calls": 5})
+    transcript.add(record_of(1), [message, odd], [], None, Completion("", (call,)))
+    (one,) = transcript.line("e", 1.0, "agent").exchanges()
+    kept = json.dumps(vars_of(one))
+    assert "get_coin" in kept
+    assert "planted-1234" not in kept
+
+
+def test_many_and_large_arguments_and_answers_are_not_read_on_the_loop() -> None:
+    transcript = Transcript()
+    call = FunctionCall("c", "get_coin", "{" + '"a":1,' * 2_000 + '"b":1}')
+    transcript.add(record_of(1), *sent("q"), None, Completion("", (call,)))
+    assert not transcript.is_quick
+    transcript.line("e", 1.0, "agent")
+    transcript.add(record_of(1), *sent("q"), None, Completion("", (FunctionCall("c", "x", "{}"),)))
+    assert transcript.is_quick
+    transcript.withhold(orjson.dumps({"pin": 12_345_678, "note": "short"}))
+    assert not transcript.is_quick
+    transcript.add(record_of(2), *sent("the pin is 12345678, a note"), None, None)
+    found = transcript.line("e", 1.0, "agent").exchanges()
+    assert found[1].messages[0]["content"] == "the pin is ***, a note"
