@@ -449,6 +449,7 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
     from bench.engines.cluster import EngineError
     from bench.judges.registry import JudgeSettingsError
     from bench.models.prices import amount_text
+    from bench.runs.about import RunInfo
     from bench.runs.directory import RunDirectoryError
     from bench.runs.driver import ModelDownError
     from bench.runs.run import run as run_plan
@@ -498,6 +499,11 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
         with if_seen():
             report(type(plan.suite), metrics, about, given.reading, given.by)
             closing(about, folder, driver=about.driver)
+    by = RunInfo.read(folder).answered_by
+    same = {*by.get("agent", ())} & {*by.get("judge", ())}
+    if same and plan.judge.model != about.model:
+        text = f"{', '.join(sorted(same))} answered for the agent and for the judge"
+        echo(f"finbench: {text}: the model judges its own answers", err=True)
     if (why := about.gateway_calls.get("no_streams")) is not None and not silent:
         echo(f"finbench: each call was a request of its own, which is slower: {why}", err=True)
     for text in silent:

@@ -104,6 +104,9 @@ def _warnings(about: RunInfo, facts: Facts, digest: str) -> Iterator[tuple[str, 
         yield "This run did not end.", f"{episodes:,}{of} episodes are on record."
     elif about.content.get("digest", digest) != digest:
         yield "The files are not those that the run left.", f"Their digest is {digest}."
+    if failed := facts.metrics.result().get("failed_by_infrastructure"):
+        of = f"{failed:,} of {episodes:,} episodes failed only by a quota, the gateway or the"
+        yield "Not all figures tell of the agent.", f"{of} model's endpoint."
 
 
 def _head(about: RunInfo, facts: Facts, digest: str) -> Iterator[tuple[str, str | None]]:

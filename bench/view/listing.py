@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bench.models.prices import Money, Prices
 from bench.own import is_own
 from bench.record import MOST, Figure, Whole
-from bench.runs.about import COMPLETE, RunDirectoryError, RunInfo, check_own
+from bench.runs.about import COMPLETE, RunDirectoryError, RunInfo, check_own, simulated
 from bench.suites import suite_of_run
 from bench.suites.suite import Metric, Suite, SuiteError, read_as
 from bench.view.work import Tell
@@ -73,6 +73,7 @@ class Listed:
     seed: int | None = None
     began_s: float = 0.0
     is_complete: bool = False
+    is_simulated: bool = False
     saved_s: float = 0.0
     planned: int = 0
     episodes: int | None = None
@@ -250,6 +251,7 @@ class Listing:
             seed=about.seed if "seed" in about.content else None,
             began_s=about.started_at,
             is_complete=about.ended == COMPLETE,
+            is_simulated=bool(simulated(about)),
             saved_s=saved_s,
             planned=about.episodes,
             episodes=metrics.episodes,

@@ -180,7 +180,8 @@ def _all_metrics(run: Listed) -> Cell:
 
 
 def _state(run: Listed) -> Cell:
-    return Cell(run.state, mark=_MARKS[run.state])
+    text = f"{run.state}, simulated" if run.is_simulated else run.state
+    return Cell(text, mark=_MARKS[run.state])
 
 
 def _episodes(run: Listed) -> Cell:
