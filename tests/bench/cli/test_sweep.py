@@ -68,7 +68,11 @@ def test_a_sweep_that_was_killed_goes_on_and_ends_with_a_table() -> None:
         episodes = Path("runs/sweep", name, "episodes.jsonl").read_text().splitlines()
         assert len({json.loads(line)["episode"] for line in episodes}) == len(episodes) == 12
     rows = done.stdout[done.stdout.rindex("rank") :]
-    assert [rows.count(label) for label in ("llm: a", "fatr: a", "fatr: org/b")] == [1, 1, 1]
+    assert [rows.count(label) for label in ("llm with a", "fatr with a", "fatr with org/b")] == [
+        1,
+        1,
+        1,
+    ]
     assert "USD" in done.stdout
 
 
@@ -103,7 +107,7 @@ def test_a_cell_that_fails_ends_no_other_and_is_played_again() -> None:
         done = finbench("sweep", "sweep.json")
         assert "the same error 5 times in a row" in done.stderr
         assert "failed: one-llm, one-fatr; the same command goes on" in done.stderr
-        assert "fatr: org/b" in done.stdout
+        assert "fatr with org/b" in done.stdout
 
 
 def test_a_plan_adds_up_the_bounds_of_all_cells() -> None:

@@ -160,7 +160,7 @@ def a_now(line: Line) -> Line:
     [
         (lambda line: [a_version(line)], f"{FILE}:1: world: the task is about version 1"),
         (lambda line: [line, a_world(line)], "the tasks are about several worlds"),
-        (lambda line: [line, line], f"{FILE}:2: id: "),
+        (lambda line: [line, line], f"{FILE}:2: question: line 1 asks it too"),
         (lambda line: [{**line, "answer": {}}], f"{FILE}:1: answer.kind"),
         (lambda line: [{**line, "extra": 1}], f"{FILE}:1: extra"),
         pytest.param(

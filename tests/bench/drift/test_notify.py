@@ -42,7 +42,10 @@ def failure(target: str, told: object = None) -> str:
 
 
 def content(*levels: str) -> dict[str, Any]:
-    findings = [{"level": level, "check": "empty", "id": str(n)} for n, level in enumerate(levels)]
+    findings = [
+        {"level": level, "check": "empty", "id": str(n), "tool": f"t{n}"}
+        for n, level in enumerate(levels)
+    ]
     counts = [{"level": level, "check": "empty", "findings": 1} for level in levels]
     sides = {"before": {"file": "a"}, "after": {"file": "b"}}
     return {**sides, "findings": findings, "counts": counts, "calls": {}}
@@ -52,7 +55,7 @@ def test_a_notification_has_what_reaches_the_level_the_worst_first() -> None:
     told = notification(content("INFO", "WARN", "ERR"), "WARN", ["z"])
     assert told is not None
     assert [found["level"] for found in told["findings"]] == ["ERR", "WARN"]
-    assert told["text"] == "a to b: WARN empty 1, ERR empty 1"
+    assert told["text"] == "a to b: WARN empty 1, ERR empty 1 (t2, t1)"
     assert (told["left_out"], told["undelivered"]) == (0, ["z"])
     assert notification(content("INFO", "WARN"), "ERR", []) is None
     told = notification(content(*["WARN"] * 10_000), "INFO", [])

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from finport import CallContext, Gateway
-from gateway.compress import shortener
+from gateway.compress import answer, shortener
 from gateway.result import Result
 from manifests import Catalog
 from tests.support.gateways import open_local_gateway
@@ -42,8 +42,8 @@ class Watched:
         self.gate = threading.Event()
         self.gate.set()
         self._loop_thread = threading.get_ident()
-        self._compress: Callable[..., Any] = shortener.compress  # type: ignore[attr-defined]
-        monkeypatch.setattr(shortener, "compress", self)
+        self._compress: Callable[..., Any] = answer.compress
+        monkeypatch.setattr(answer, "compress", self)
 
     def __call__(self, entry: Any, budget: Any, question: str, meanings: Any) -> Any:
         self.on_loop.append(threading.get_ident() == self._loop_thread)
