@@ -430,9 +430,9 @@ async def _refused(response: aiohttp.ClientResponse, missing: str | None) -> Exc
             body = await read_body(response, REFUSAL_BYTES)
     words = "a redirect is not followed" if 300 <= status < 400 else error_words(body)
     hint = f" (no key was sent: set {missing})" if missing and status == 401 else ""
-    if status == 404:
-        hint = " (is the base URL what comes before /chat/completions, and the model's name right?)"
     text = f"the model's endpoint answered {status}{hint}{words and f': {words}'}"
+    if status == 404:
+        text += "; is the base URL what comes before /chat/completions, and the model's name right?"
     asked_s = asked_pause_s(headers)
     is_worth = is_worth_another(status, headers, asked_s)
     return _TryAgain(text, asked_s) if is_worth else ModelError(text)
