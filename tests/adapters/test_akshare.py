@@ -48,7 +48,7 @@ async def test_real_akshare_parses_the_simulated_payload(
 ) -> None:
     manifest = tool(catalog, name)
     arguments = Signature(manifest).bind(manifest.sample())
-    answer = await adapter.fetch(manifest, arguments, 20)
+    answer = await adapter.fetch(manifest, arguments, PATIENCE_S)
     value = json.loads(answer.data)
     assert value
     if answer.rows is not None and manifest.columns:
@@ -56,7 +56,7 @@ async def test_real_akshare_parses_the_simulated_payload(
         told = answer.columns or ()
         assert stated == tuple(n for n in told if n in stated), "AkShare may answer more columns"
         assert answer.rows == len(value)
-    again = await adapter.fetch(manifest, arguments, 20)
+    again = await adapter.fetch(manifest, arguments, PATIENCE_S)
     assert again == answer, "one request, one answer"
 
 
