@@ -16,7 +16,7 @@ from anyio import BrokenWorkerProcess, to_process, to_thread
 
 from adapters.adapter import Adapter
 from adapters.fault import UpstreamFault
-from adapters.normalise import Answer, from_object
+from adapters.normalise import Answer, from_own
 from adapters.provider import Parts, Provider
 from adapters.python import worker
 from manifests import Catalog, Manifest, Scalar
@@ -60,7 +60,7 @@ class FunctionAdapter(Adapter):
                 value = await tool.call(arguments)
             else:
                 value = await self._in_thread(tool, arguments)
-            return await to_thread.run_sync(from_object, value)
+            return await to_thread.run_sync(from_own, value)
         except (UpstreamFault, GeneratorExit):
             raise
         except BaseException as error:  # the function's, unless this task is cancelled

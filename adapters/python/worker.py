@@ -11,7 +11,7 @@ from traceback import extract_tb
 from typing import Any, Final
 
 from adapters.fault import Kind, UpstreamFault
-from adapters.normalise import Answer, from_object
+from adapters.normalise import Answer, from_own
 from manifests import Scalar
 from manifests.functions import FunctionTool, run_file, tool_of
 
@@ -27,7 +27,7 @@ def call(name: str, file: str, place: str, arguments: Mapping[str, Scalar]) -> T
     try:
         value = _function(file, place).call(arguments)
         value = asyncio.run(value) if inspect.iscoroutine(value) else value
-        return from_object(value), "invalid", "", ""
+        return from_own(value), "invalid", "", ""
     except BaseException as error:  # noqa: BLE001 - it is the function's
         return None, *told(name, error)
 

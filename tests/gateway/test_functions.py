@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from adapters.python.provider import THREADS
-from finport import FunctionToolError, Gateway, GatewaySettings, SettingsError, tool
+from finport import FunctionToolError, Gateway, GatewaySettings, SettingsError, connect, tool
 from gateway import CallContext
 from gateway.server import http
 from manifests import Catalog
@@ -290,3 +290,16 @@ def test_the_command_line_serves_a_file(tmp_path: Path) -> None:
 def test_functions_are_tools_of_a_catalogue_only_once(catalog: Catalog) -> None:
     assert len(catalog.with_own((), [tool_of(acme_prices)])) == len(catalog) + 1
     assert len(catalog) == 760
+
+
+def test_a_list_of_records_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "desk.py").write_text(
+        "import finport\n\n\n@finport.tool\ndef quotes(n: int) -> list[dict[str, int]]:\n"
+        '    """Quotes of the desk."""\n    return [{"a": i, "b": 2 * i} for i in range(n)]\n'
+    )
+    with connect(upstream="simulated", tools=["desk.py"], cache_dir="cache") as client:
+        result = client.call("quotes", n=2)
+        assert (result.columns, result.rows) == (("a", "b"), 2)
+        assert result.value == [{"a": 0, "b": 0}, {"a": 1, "b": 2}]
+        assert client.call("quotes", n=0).rows == 0
