@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import Number, pairs, with_dataset
+from bench.cli.options import Number, pairs, port_option, with_dataset
 from gateway.cli.options import run
 from manifests.common.terminal import echo
 
@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 @click.command("simulated-model")
 @click.argument("suite")
 @with_dataset
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=0,
-    show_default=True,
-    help="0: choose a free port.",
-)
+@port_option
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
     "--latency-s",

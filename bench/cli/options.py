@@ -178,6 +178,14 @@ by_groups = click.option(
     "suite.",
 )
 
+port_option = click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    show_default=True,
+    help="0: choose a free port.",
+)
+
 of_suite = click.option(
     "--suite",
     metavar="module:Name",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli.options import of_suite
+from bench.cli.options import of_suite, port_option
 from gateway.cli.options import ended
 from manifests.common.terminal import echo
 
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
     "folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="An address of loopback.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=0,
-    show_default=True,
-    help="0: choose a free port.",
-)
+@port_option
 @click.option("--open/--no-open", "opens", default=False, help="Open the list in the browser.")
 @of_suite
 def view(folder: Path, host: str, port: int, opens: bool, suite: str | None) -> None:

@@ -23,6 +23,14 @@ PACKAGES = NODE_MODULES / "@modelcontextprotocol"
 AXE = NODE_MODULES / "axe-core" / "axe.min.js"
 
 
+def skip_without_a_browser() -> None:
+    """Skip the test, with the reason, where Chromium or axe-core is missing."""
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    if not AXE.is_file():
+        pytest.skip(f"axe-core is not installed: npm ci in {AXE.parents[2]}")
+
+
 def node_is_missing() -> str | None:
     """Why npm packages can't run here."""
     if NODE is None:

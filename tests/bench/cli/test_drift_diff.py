@@ -21,7 +21,7 @@ from cache.snapshot import JOURNAL
 from gateway.errors import ErrorCode
 from tests.support.answers import DAY_S, START, document, error, snapshot, table
 from tests.support.commands import FINBENCH, finbench
-from tests.support.installed import AXE, CHROMIUM
+from tests.support.installed import AXE, CHROMIUM, skip_without_a_browser
 from tests.support.processes import children, is_running
 from tests.support.waiting import PATIENCE_S, block_until
 
@@ -411,10 +411,7 @@ async def test_pages_in_a_browser(
     hostile: tuple[Path, Path], four: list[Path], tmp_path: Path
 ) -> None:
     """In both colour schemes, as wide as a phone, with nothing asked for and no complaint."""
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    if not AXE.is_file():
-        pytest.skip(f"axe-core is not installed: npm ci in {AXE.parents[2]}")
+    skip_without_a_browser()
     pages = []
     for name, paths in (("hostile", hostile), ("series", four)):
         pages.append(tmp_path / f"{name}.html")

@@ -40,7 +40,7 @@ from bench.suites.suite import Chart
 from gateway import CallRecord
 from gateway.html import breakable
 from manifests.common.terminal import plain
-from tests.support.installed import AXE, CHROMIUM
+from tests.support.installed import AXE, CHROMIUM, skip_without_a_browser
 from tests.support.runs import call, episode, failing, write_run
 from tests.support.waiting import PATIENCE_S
 
@@ -393,10 +393,7 @@ def test_names_break_after_marks_and_within_a_word_only_if_it_is_very_long() -> 
 @pytest.mark.anyio
 async def test_in_a_browser(run: Path) -> None:
     """Read by keyboard, filtered, in both colour schemes, as wide as a phone."""
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    if not AXE.is_file():
-        pytest.skip(f"axe-core is not installed: npm ci in {AXE.parents[2]}")
+    skip_without_a_browser()
     said: list[str] = []
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)

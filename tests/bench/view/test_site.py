@@ -25,7 +25,7 @@ from bench.view import listing
 from bench.view.listing import Listing
 from bench.view.site import Site
 from tests.support.commands import finbench, finbench_begun, finbench_process
-from tests.support.installed import AXE, CHROMIUM
+from tests.support.installed import AXE, CHROMIUM, skip_without_a_browser
 from tests.support.runs import call, episode, failing, write_run
 from tests.support.waiting import PATIENCE_S
 
@@ -436,10 +436,7 @@ async def check(tab: Page) -> None:
 @pytest.mark.parametrize("width", [360, 800, 1280])
 async def test_in_a_browser(reader: Reader, width: int) -> None:
     """From the list to a wrong answer and to a comparison, without a word in the console."""
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    if not AXE.is_file():
-        pytest.skip(f"axe-core is not installed: npm ci in {AXE.parents[2]}")
+    skip_without_a_browser()
     said: list[str] = []
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)

@@ -22,7 +22,7 @@ from gateway.api.page import HEADERS, WebPage
 from gateway.search.finder import ToolFinder
 from gateway.server.http import serve
 from manifests import Catalog, Column, Manifest, Parameter, RapidApiBinding
-from tests.support.installed import AXE, CHROMIUM
+from tests.support.installed import AXE, CHROMIUM, skip_without_a_browser
 from tests.support.waiting import PATIENCE_S
 
 expect.set_options(timeout=PATIENCE_S * 1e3)
@@ -269,10 +269,7 @@ class Browser:
 
 @pytest.fixture(scope="module")
 async def browser(page_url: str) -> AsyncIterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    if not AXE.is_file():
-        pytest.skip(f"axe-core is not installed: npm ci in {AXE.parents[2]}")
+    skip_without_a_browser()
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         context = await chromium.new_context(
