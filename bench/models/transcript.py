@@ -43,6 +43,7 @@ QUICK_BYTES, SLOW_BYTES = 2**16, 2**13
 """So many bytes, and so many of calls, which are masked, are a line within 2 ms."""
 
 MOST_SECRETS = 5_000
+"""Requests with more texts to mask are left out: masking these would take minutes."""
 
 SECRET_CHARS = 8
 """A shorter text of a withheld answer is no secret, and masking it would mask words."""

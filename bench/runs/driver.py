@@ -275,7 +275,8 @@ class Driver:
                     await self._transcribe(record, "agent")
             if self._judging is not None:
                 await self._judge(self._judging, record)
-                await self._transcribe(record, "judge")
+                if run.transcripts is not None:
+                    await self._transcribe(record, "judge")
             self.in_flight -= 1
             self.done += 1
             if record.error is not None or record.judgement is not None:
