@@ -31,8 +31,10 @@ METRICS_KEY = "fp_metrics_0451"
 SENT = {"POST, 502 internal"}
 """What becomes of a call that is lost with its gateway; a read is made again by the proxy."""
 
-CLOSED = {"POST, before its answer"}
-"""What becomes of it behind HAProxy without `httpclose`, on a connection used before."""
+BEGUN = {f"{method}, {how} its answer" for method in ("GET", "POST") for how in ("before", "in")}
+"""What becomes of a call of whose answer the proxy has a part when the gateway is lost. Behind
+HAProxy without `httpclose`, also of any POST on a connection used before.
+"""
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

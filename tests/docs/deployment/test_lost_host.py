@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fleets import (
+    BEGUN,
     DEPLOYMENT,
     GATEWAYS,
     METRICS_KEY,
@@ -31,8 +32,6 @@ pytestmark = [pytest.mark.anyio, needs("nginx"), needs("haproxy")]
 CLIENTS = 16
 KEY = "fp_0451"
 HOSTS = [address.partition(":")[0] for address in GATEWAYS]
-BEGUN = {f"{method}, {how} its answer" for method in ("GET", "POST") for how in ("before", "in")}
-"""What becomes of a call of whose answer the proxy has a part when the host is cut off."""
 CLOSING = {"# option httpclose": "option httpclose"}
 
 
