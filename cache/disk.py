@@ -34,6 +34,11 @@ Write = tuple[str, Entry, float]
 
 QUEUE_BYTES = 64 * 2**20
 BATCH = 256
+LINGER_S = 0.05
+"""How long a write waits for others of its batch. Few large batches cost the event loop less than
+many small ones: it shares the interpreter's lock with the thread that writes.
+"""
+
 LOCK_S = 1.0
 """How long a write waits for another process before it is left out."""
 
@@ -300,6 +305,8 @@ class DiskTier:
         closing = False
         while not closing:
             batch = [await self._queue.get()]
+            if batch[0] is not None and self._queue.qsize() < BATCH:
+                await asyncio.sleep(LINGER_S)
             while len(batch) < BATCH and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             closing = None in batch
