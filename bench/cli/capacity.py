@@ -1,40 +1,14 @@
 """`finbench capacity`: what a large run needs, from measured unit costs."""
 
-import re
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from bench.cli.options import MOST, Number
+from bench.cli.options import MOST, Duration, Number
 from gateway.cli.options import echo_json, run
 from manifests.common.duration import duration
 from manifests.common.terminal import echo
-
-_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
-_LONGEST_D = 36_500
-
-
-class Duration(click.ParamType[float]):
-    """Seconds, given as `2s`, `500ms`, `30min`, `24h` or `3d`; at least `least_s`."""
-
-    name = "duration"
-
-    def __init__(self, least_s: float = 0.0) -> None:
-        self._least_s = least_s
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|min|h|d)", value)
-        if match is None:
-            self.fail(f"{value!r} is no duration, such as 2s, 500ms, 30min, 24h or 3d", param, ctx)
-        seconds = float(match[1]) * _UNITS[match[2]]
-        if not self._least_s <= seconds <= _LONGEST_D * _UNITS["d"]:
-            self.fail(f"{value} is not from {self._least_s:g}s to {_LONGEST_D}d", param, ctx)
-        return seconds
 
 
 @click.command()

@@ -1,6 +1,7 @@
 """Options that commands of `finbench` share, and the settings made of them."""
 
 import math
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -28,6 +29,10 @@ MOST = 2**53
 """The largest whole number that a run may be given; `bench.record.MOST` without its imports."""
 
 
+_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)", re.ASCII)
+
+
 class Number(click.FloatRange):
     """A finite number: click accepts `inf` and `nan` within a range."""
 
@@ -38,6 +43,30 @@ class Number(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, given as `2s`, `500ms`, `30min`, `24h` or `3d`; at least `least_s`, at most `most_d`
+    days.
+    """
+
+    name = "duration"
+
+    def __init__(self, least_s: float = 0.0, most_d: int = 36_500) -> None:
+        self._least_s, self._most_d = least_s, most_d
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        match = _DURATION.fullmatch(value)
+        if match is None:
+            self.fail(f"{value!r} is no duration, such as 2s, 500ms, 30min, 24h or 3d", param, ctx)
+        seconds = float(match[1]) * _UNITS[match[2]]
+        if not self._least_s <= seconds <= self._most_d * _UNITS["d"]:
+            self.fail(f"{value} is not from {self._least_s:g}s to {self._most_d}d", param, ctx)
+        return seconds
 
 
 class JsonObject(click.ParamType[dict[str, Any]]):

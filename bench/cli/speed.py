@@ -30,7 +30,6 @@ MEASUREMENTS: Mapping[str, tuple[int, str]] = {
         300,
         "a run over streams of calls, against one in process and one request a call; writes 1 GB",
     ),
-    "catalogue": (180, "a gateway with 20,000 tools: starts, searches, memory"),
     "failover": (130, "dead sources with stand-ins; what was answered right, and what wrong"),
     "gateways": (100, "four gateways with one Redis"),
     "ray": (420, "two players, against one process, if the extra is installed"),

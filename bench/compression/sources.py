@@ -195,7 +195,7 @@ class Tools:
             elif manifest.columns and _share(name, self._seed) < TABLE_SHARE:
                 columns.append(name)
         for names in (code, columns, rapidapi):
-            names.sort(key=lambda name: _share(f"order {name}", self._seed))
+            names.sort(key=lambda name: _share(f"turn {name}", self._seed))
         return code, columns, rapidapi
 
     async def answers(self, name: str) -> Sequence[Answer]:

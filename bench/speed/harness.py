@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -78,12 +78,6 @@ class Harness:
         """Start a gateway (`bench.processes.gateway`); returns its URL."""
         opened = processes.gateway(self.folder, *options, **settings)
         return (await self.parts.enter_async_context(opened)).url
-
-    def process(
-        self, *options: str, **settings: Any
-    ) -> AbstractAsyncContextManager[processes.Server]:
-        """The same with its process, for as long as the context is open."""
-        return processes.gateway(self.folder, *options, **settings)
 
     async def server(self, *command: str, variables: Variables = NONE) -> str:
         """Start a server (`bench.processes.server`); returns its URL."""

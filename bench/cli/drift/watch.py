@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import re
 import sys
 import time
 from collections import deque
@@ -18,6 +17,7 @@ import click
 
 from bench.cli.drift.diff import rules_in, with_rules
 from bench.cli.drift.record import TELL_S, Recording, pace, which_calls, which_tools
+from bench.cli.options import Duration
 from bench.drift.finding import LEVELS
 from bench.environment import NOTIFY
 from gateway.cli.options import OutPath, exit_code_of, failures, sigterm_interrupts, simulation
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from bench.drift.snapshots.rules import Rules
     from cache.snapshot import Summary
 
-_UNITS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-
 _LOOK_S = 30.0
 """The longest sleep without a look at the clock: clocks are set, and machines sleep."""
 
@@ -43,16 +41,6 @@ _NAMED = 20
 
 _TRIED = 3
 """So many earlier snapshots are tried, if they can't be read, until one can be compared."""
-
-
-def _seconds(_: click.Context, __: click.Parameter, value: str) -> float:
-    """A period such as 24h, 30min or 7d, in seconds."""
-    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)\s*(s|min|m|h|d)", value, re.ASCII)
-    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
-    if not 1 <= seconds <= 366 * _UNITS["d"]:
-        text = f"{value!r} is no period from 1s to 366d; write one as 24h, 30min or 7d"
-        raise click.BadParameter(text)
-    return seconds
 
 
 def _notifier(_: click.Context, __: click.Parameter, value: str | None) -> "Notifier | None":
@@ -70,7 +58,7 @@ def _notifier(_: click.Context, __: click.Parameter, value: str | None) -> "Noti
 @click.option(
     "--every",
     required=True,
-    callback=_seconds,
+    type=Duration(least_s=1.0, most_d=366),
     metavar="PERIOD",
     help="Time from the start of a recording to that of the next, such as 24h, 30min or 7d.",
 )

@@ -14,7 +14,7 @@ from bench.metrics.interval import share
 from cache import Snapshot
 from manifests import Catalog
 
-EACH, UNTOUCHED, TOOLS = 3, 40, 200
+EACH, UNTOUCHED, TOOLS = 3, 40, 150
 
 
 def test_planted_drift_is_found_and_movement_alone_is_no_error(
