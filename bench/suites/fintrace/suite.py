@@ -121,9 +121,7 @@ class FinTrace(Suite):
         JudgeType(
             "llm",
             "a model is asked, by rubrics",
-            lambda parts: TrajectoryJudge(
-                parts.needed_model, repeats=parts.repeats, protocol=parts.protocol
-            ),
+            TrajectoryJudge,
             needs_model=True,
             need=most_requested,
         ),
