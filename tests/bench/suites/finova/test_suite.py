@@ -78,9 +78,9 @@ def scored(*more: str) -> tuple[Any, dict[str, Any]]:
 
 def test_recorded_answers_are_scored_and_each_verdict_is_written() -> None:
     answers(
-        answer("reasoning", 0, "(1) \\boxed{2.4} (2) \\boxed{10609}"),  # one value is asked for
+        answer("reasoning", 0, "① \\boxed{2.4} ② \\boxed{10609}"),  # one value is asked for
         answer("reasoning", 0, "It is 10,609.00 yuan, so \\boxed{10{,}609}"),
-        answer("reasoning", 3, "\\boxed{C;A}"),
+        answer("reasoning", 3, "\\boxed{CA}"),
         answer("compliance", 1, "否"),
         answer("intent_recognition", 3, "\\boxed{[]}"),
         answer("slot_filling", 1, None),
@@ -93,7 +93,7 @@ def test_recorded_answers_are_scored_and_each_verdict_is_written() -> None:
     assert [(i["task"], i["index"], i["right"], i["extracted"]) for i in items] == [
         ("reasoning", 0, True, "10609"),
         ("reasoning", 0, True, "10{,}609"),
-        ("reasoning", 3, True, "C;A"),
+        ("reasoning", 3, True, "CA"),
         ("compliance", 1, True, "否"),
         ("intent_recognition", 3, True, "[]"),
         ("slot_filling", 1, False, ""),
@@ -102,7 +102,7 @@ def test_recorded_answers_are_scored_and_each_verdict_is_written() -> None:
     ]
     assert (metrics["reasoning"], metrics["slot_filling"], metrics["expression"]) == (1, 0, None)
     assert metrics["accuracy"] == pytest.approx(4 / 5)
-    assert metrics["readings_differ"]["reasoning"] == 2  # C;A for A;C, and two boxes
+    assert metrics["readings_differ"]["reasoning"] == 2  # CA for A;C, and two boxes
     assert finbench("score", "answers.jsonl", "--suite", "finova", "--dataset", SAMPLE).stdout
 
 
