@@ -15,7 +15,7 @@ import pytest
 from bench.suites import load_suite
 from bench.suites.suite import SuiteError
 from tests.support.checkout import INVESTORBENCH
-from tests.support.commands import FINPORT, finbench, finbench_in
+from tests.support.commands import FINPORT, finbench
 from tests.support.markets import DAYS, day, interrupted, timeless, write_market
 
 needs_data = pytest.mark.skipif(not INVESTORBENCH.exists(), reason="../shared has no InvestorBench")
@@ -123,7 +123,7 @@ def test_an_agent_opens_no_session_of_its_own(market: Path, tmp_path: Path) -> N
         "        return Turn(answer='done')\n"
     )
     command = ("run", "investorbench", "--dataset", str(market), "--upstream", "simulated")
-    done = finbench_in(tmp_path, *command, "--out", "run", "--agent", "own:Cheat", "--json")
+    done = finbench(*command, "--out", "run", "--agent", "own:Cheat", "--json")
     assert done.returncode == 0, done.stderr
     for line in (tmp_path / "run/episodes.jsonl").read_text().splitlines():
         calls = json.loads(line)["tool_calls"]
@@ -137,11 +137,11 @@ def test_another_market_behind_the_gateway_is_refused(market: Path, tmp_path: Pa
     other = write_market(tmp_path / "other", seed=3)
     with served_market(other, tmp_path) as url:
         command = ("run", "investorbench", "--dataset", str(market), "--agent", "momentum")
-        done = finbench_in(tmp_path, *command, "--out", "run", "--gateway", url)
+        done = finbench(*command, "--out", "run", "--gateway", url)
         assert done.returncode == 2, done.stderr
         assert "the gateway's market is" in done.stderr
         same = ("run", "investorbench", "--dataset", str(other), "--agent", "momentum")
-        done = finbench_in(tmp_path, *same, "--out", "same", "--gateway", url, "--json")
+        done = finbench(*same, "--out", "same", "--gateway", url, "--json")
         assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["passed"] == 3
     assert json.loads((tmp_path / "same/run.json").read_text())["upstream"] == "recorded"
@@ -234,8 +234,7 @@ def test_a_market_that_can_not_be_opened_ends_its_episodes(market: Path, tmp_pat
         "        arguments = {**made.arguments, 'symbols': 'ZZZ'}\n"
         "        return type(made)(made.opening, made.closing, made.tools, arguments)\n"
     )
-    done = finbench_in(
-        tmp_path,
+    done = finbench(
         *("run", "own:Elsewhere", "--dataset", str(market), "--upstream", "simulated"),
         *("--out", str(tmp_path / "run"), "--agent", "momentum", "--json"),
     )
@@ -329,8 +328,8 @@ def test_an_agent_that_can_not_begin_in_the_middle_begins_again(
         *("run", "investorbench", "--dataset", str(market), "--upstream", "simulated"),
         *("--out", "run", "--agent", "own:Holder"),
     )
-    assert finbench_in(tmp_path, *command).returncode == 0
+    assert finbench(*command).returncode == 0
     interrupted(tmp_path / "run", 12)
-    again = finbench_in(tmp_path, *command, "--resume", "--accept-changes")
+    again = finbench(*command, "--resume", "--accept-changes")
     assert again.returncode == 0, again.stderr
     assert "3 began again, because their agent can't begin in the middle" in again.stdout
