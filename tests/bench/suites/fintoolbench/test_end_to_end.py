@@ -80,7 +80,7 @@ async def played(
     return records, metrics.result()
 
 
-@pytest.mark.parametrize("size", [32, pytest.param(295, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("size", [16, pytest.param(295, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("faults", [NO_FAULTS, MANY_FAULTS], ids=["sound", "faulty"])
 @pytest.mark.parametrize("agent", ["llm", "fatr"])
 async def test_an_agent_with_a_model_leaves_complete_traces_and_all_metrics(

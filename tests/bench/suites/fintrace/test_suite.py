@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from bench.suites.suite import Suite, SuiteError
 from gateway import GatewaySettings
 from manifests import Catalog
 from tests.support.commands import finbench
-from tests.support.runs import call, episode, write_run
+from tests.support.runs import call, episode, lines_of, write_run
 from tests.support.tools import tool
 
 
@@ -59,8 +58,7 @@ def test_a_run_has_all_metrics_and_its_judge_is_compared(catalog: Catalog, tmp_p
         assert metric.low <= metrics[metric.name] <= metric.high
     assert set(metrics["breakdown"]) == {"difficulty", "category", "language", "source"}
     assert metrics["usage"]["judge"]["model_calls"]["calls"] == 75
-    lines = (tmp_path / "a/episodes.jsonl").read_bytes().splitlines()
-    records = [orjson.loads(line) for line in lines]
+    records = lines_of(tmp_path / "a/episodes.jsonl")
     assert {len(r["labelled_arguments"]) - len(r["labelled_tools"]) for r in records} == {0}
     again = finbench("score", str(tmp_path / "a"), "--json")
     assert {m: json.loads(again.stdout)[m] for m in RUBRICS} == {m: metrics[m] for m in RUBRICS}
@@ -87,16 +85,22 @@ GOLD = {
 }
 
 
-@pytest.fixture
-def gold() -> Callable[..., str]:
-    def write(**changed: Any) -> str:
-        Path("gold.jsonl").write_bytes(orjson.dumps({**GOLD, **changed}))
-        return "gold.jsonl"
-
-    return write
+OF_GOLD = ("--suite", "fintrace", "--dataset", "gold.jsonl")
 
 
-def test_a_run_of_another_suite_and_a_trace_of_others_are_scored(gold: Callable[..., str]) -> None:
+def write_gold(**changed: Any) -> None:
+    Path("gold.jsonl").write_text(json.dumps({**GOLD, **changed}))  # an integer may be a large one
+
+
+def scored(source: str, *options: str) -> dict[str, Any]:
+    done = finbench("score", source, *OF_GOLD, "--json", *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_run_of_another_suite_and_a_trace_of_others_are_scored() -> None:
+    write_gold()
     record = replace(episode(0, call(), call()), labelled_tools=[], judgement=None)
     write_run(Path("run"), [record])
     public = {
@@ -109,10 +113,7 @@ def test_a_run_of_another_suite_and_a_trace_of_others_are_scored(gold: Callable[
     }
     Path("trace.jsonl").write_bytes(orjson.dumps(public) + b"\n")
     for source in ("run", "trace.jsonl"):
-        options = ("--suite", "fintrace", "--dataset", gold(), "--json", "--items", "items.jsonl")
-        done = finbench("score", source, *options, "--force")
-        assert done.returncode == 0, done.stdout + done.stderr
-        metrics = json.loads(done.stdout)
+        metrics = scored(source, "--items", "items.jsonl", "--force")
         assert metrics["ToolCallingF1_arguments"] == pytest.approx(2 / 3, abs=1e-6)
         assert (metrics["StepEfficiency"], metrics["Redundancy"]) == (0.5, 0.5)
         assert metrics["TaskPassRate"] is None
@@ -121,24 +122,24 @@ def test_a_run_of_another_suite_and_a_trace_of_others_are_scored(gold: Callable[
         assert item["ToolCallingPrecision"] == 0.5
 
 
-def test_an_episode_passes_by_an_answer_to_a_known_task(gold: Callable[..., str]) -> None:
+def test_an_episode_passes_by_an_answer_to_a_known_task() -> None:
+    write_gold()
     answered = replace(episode(0, call()), judgement=None)
     silent = replace(answered, execution_result=" ", episode="silent")
     foreign = replace(episode(1, call()), labelled_tools=[], judgement=None)
     write_run(Path("run"), [answered, silent, foreign])
-    options = ("--suite", "fintrace", "--dataset", gold(), "--json")
-    metrics = json.loads(finbench("score", "run", *options).stdout)
+    metrics = scored("run")
     assert (metrics["episodes"], metrics["passed"], metrics["filled"]) == (3, 1, 2)
-    told = finbench("score", "run", *options[:-1])
+    told = finbench("score", "run", *OF_GOLD)
     assert "2 of 3 episodes" in told.stdout
     assert "1 of 3 episodes are of no task of fintrace" in told.stderr
     write_run(Path("other"), [foreign])
-    other = finbench("score", "other", "--suite", "fintrace", "--dataset", gold())
+    other = finbench("score", "other", *OF_GOLD)
     assert "0 answered and called every gold tool" in other.stdout
     assert "1 of 1 episodes are of no task of fintrace" in other.stderr
 
 
-def test_arguments_count_where_the_gold_has_them(gold: Callable[..., str]) -> None:
+def test_arguments_count_where_the_gold_has_them() -> None:
     made = replace(call(), tool_name="rates", parameters={"base": "ZAR"})
     record = replace(episode(0, made), labelled_tools=[], judgement=None)
     write_run(Path("run"), [record])
@@ -148,26 +149,23 @@ def test_arguments_count_where_the_gold_has_them(gold: Callable[..., str]) -> No
         ([{"tool": "rates"}], None),
         ([{"tool": "rates"}, {"tool": "get_coin", "arguments": {}}], 2 / 3),
     ):
-        options = ("--suite", "fintrace", "--dataset", gold(gold_trajectory=trajectory), "--json")
-        metrics = json.loads(finbench("score", "run", *options).stdout)
-        assert metrics["ToolCallingF1_arguments"] == (f1 and pytest.approx(f1, abs=1e-6))
+        write_gold(gold_trajectory=trajectory)
+        found = scored("run")["ToolCallingF1_arguments"]
+        assert found == (f1 and pytest.approx(f1, abs=1e-6))
 
 
 def test_an_integer_over_64_bits_is_compared_and_recorded() -> None:
-    trajectory = [{"tool": "transfer", "arguments": {"wei": 10**21}}]
-    task = GOLD | {"gold_trajectory": trajectory}
-    Path("gold.jsonl").write_text(json.dumps(task))  # orjson writes no such number
+    trajectory: list[dict[str, Any]] = [{"tool": "transfer", "arguments": {"wei": 10**21}}]
+    write_gold(gold_trajectory=trajectory)
     made = {"step": 1, "tool_name": "transfer", "parameters": {"wei": 10**21}, "output": "42"}
     lines = [{"question": GOLD["query"], "tool_calls": [made, made][:n]} for n in (1, 2)]
     Path("trace.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    options = ("--suite", "fintrace", "--dataset", "gold.jsonl", "--out", "out.jsonl", "--json")
-    done = finbench("score", "trace.jsonl", *options)
-    assert done.returncode == 0, done.stderr
-    f1 = json.loads(done.stdout)["ToolCallingF1_arguments"]
+    f1 = scored("trace.jsonl", "--out", "out.jsonl")["ToolCallingF1_arguments"]
     assert f1 == pytest.approx((1 + 2 / 3) / 2, abs=1e-6)
-    judged = [orjson.loads(line) for line in Path("out.jsonl").read_bytes().splitlines()]
-    assert [record["labelled_arguments"] for record in judged] == [[{"wei": 1e21}]] * 2
-    Path("gold.jsonl").write_text(json.dumps(task).replace(str(10**21), "9" * 400))
+    judged = [record["labelled_arguments"] for record in lines_of("out.jsonl")]
+    assert judged == [[{"wei": 1e21}]] * 2
+    trajectory[0]["arguments"] = {"wei": int("9" * 400)}
+    write_gold(gold_trajectory=trajectory)
     with pytest.raises(SuiteError, match=r"gold\.jsonl:1: arguments: .*infinity"):
         load_suite("fintrace", Path("gold.jsonl"))
 
@@ -195,11 +193,10 @@ def test_what_is_no_trace_of_this_suite_is_refused() -> None:
         ({"query": None}, r"gold\.jsonl:1: query"),
     ],
 )
-def test_a_line_that_is_no_task_is_named(
-    gold: Callable[..., str], changed: dict[str, Any], said: str
-) -> None:
+def test_a_line_that_is_no_task_is_named(changed: dict[str, Any], said: str) -> None:
+    write_gold(**changed)
     with pytest.raises(SuiteError, match=said):
-        load_suite("fintrace", Path(gold(**changed)))
+        load_suite("fintrace", Path("gold.jsonl"))
 
 
 def test_the_datasets_name_and_judge_are_asked_for() -> None:
