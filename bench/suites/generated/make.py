@@ -291,9 +291,9 @@ class Maker:
         rng, slots = draw.rng, template.slots
         main = slots.get("a") or slots["m"]
         draw.fact, draw.kind = self._fact_of(main, draw)
-        is_recent = self._is_recent(draw)
+        is_recent = all(view.reach for view in _views_of(draw.fact, draw.kind))
         if is_recent and is_unknown:
-            raise Ambiguous("tools without a range always answer")
+            raise Ambiguous("tools that answer the last days alone always answer")
         first, last = self._range(draw, is_recent=is_recent, is_unknown=is_unknown)
         if template.years:
             first, last = self._years(draw, template.years)
@@ -352,10 +352,6 @@ class Maker:
     def _fact_of(self, about: str, draw: _Draw) -> tuple[str, str]:
         about = draw.rng.choice(_ANY) if about == "any" else about
         return draw.rng.choice(_CLASSES[about])
-
-    def _is_recent(self, draw: _Draw) -> bool:
-        """Whether every tool for the fact answers the last days alone."""
-        return all(view.reach for view in _views_of(draw.fact, draw.kind))
 
     def _range(self, draw: _Draw, *, is_recent: bool, is_unknown: bool) -> tuple[date, date]:
         """A range of days: of the calendar by its words from difficulty 2 on, or by two dates."""

@@ -251,6 +251,8 @@ def _read_all(steps: _Steps, series: Series) -> None:
 
 
 def _value_of(point: Callable[[Series], tuple[date, float]]) -> Callable[[_Steps, Series], float]:
+    """An operation that reads the value of one point of a series."""
+
     def value_of(steps: _Steps, series: Series) -> float:
         steps.append(found := point(series)[1])
         return found
@@ -259,6 +261,8 @@ def _value_of(point: Callable[[Series], tuple[date, float]]) -> Callable[[_Steps
 
 
 def _day_of(point: Callable[[Series], tuple[date, float]]) -> Callable[[_Steps, Series], date]:
+    """An operation that reads the value of one point of a series, and gives its day."""
+
     def day_of(steps: _Steps, series: Series) -> date:
         day, value = point(series)
         steps += [value, str(day)]
