@@ -9,50 +9,33 @@ from typing import Any
 import orjson
 import pytest
 
-from bench.agents.registry import AgentSettings
-from bench.judges.registry import JudgeSettings
-from bench.models.settings import ModelSettings
-from bench.models.simulated import MODEL, ModelFaults, SimulatedModel
+from bench.models.simulated import ModelFaults
 from bench.record import Judgement
-from bench.runs.run import RunPlan, run
 from bench.suites import load_suite
 from bench.suites.fintrace.judge import RUBRICS
-from bench.suites.suite import Suite, SuiteError
-from gateway import GatewaySettings
+from bench.suites.suite import SuiteError
 from manifests import Catalog
 from tests.support.commands import finbench
 from tests.support.runs import call, episode, lines_of, write_run
+from tests.support.simulated_runs import played
 from tests.support.tools import tool
 
 
-async def two_runs(suite: Suite, catalog: Catalog, folder: Path) -> None:
+def test_a_run_has_all_metrics_and_its_judge_is_compared(catalog: Catalog, tmp_path: Path) -> None:
     """25 episodes each, of tasks whose tools need no worker process to import AkShare, judged by a
     sound and by a faulty model.
     """
+    suite = load_suite("fintrace-sample")
     quick = [
         task.id
         for task in suite.tasks
         if all(tool(catalog, call.name).source == "rapidapi" for call in task.tools)
     ]
     suite = suite.selected(quick)
-    for name, faults, seed in (("a", ModelFaults(), 0), ("b", ModelFaults(judge_invalid=0.3), 1)):
-        async with SimulatedModel.open(suite.tasks, catalog, faults=faults, seed=seed) as model:
-            plan = RunPlan(
-                suite=suite,
-                gateway="embedded",
-                episodes=25,
-                concurrency=25,
-                agent=AgentSettings.of("llm", model=ModelSettings(MODEL, model.base_url)),
-                judge=JudgeSettings(suite.judges[0], MODEL, model.base_url),
-                top_k=0,
-            )
-            settings = GatewaySettings(upstream="simulated", cache_dir=folder / f"cache-{name}")
-            await run(plan, folder / name, settings, show=False, catalog=catalog)
-
-
-def test_a_run_has_all_metrics_and_its_judge_is_compared(catalog: Catalog, tmp_path: Path) -> None:
-    suite = load_suite("fintrace-sample")
-    asyncio.run(two_runs(suite, catalog, tmp_path))
+    how: dict[str, Any] = {"judge": "llm", "episodes": 25, "concurrency": 25, "top_k": 0}
+    asyncio.run(played(suite, catalog, tmp_path / "a", **how))
+    faults = ModelFaults(judge_invalid=0.3)
+    asyncio.run(played(suite, catalog, tmp_path / "b", faults=faults, seed=1, **how))
     metrics = json.loads((tmp_path / "a/metrics.json").read_bytes())
     for metric in suite.metrics:
         assert metric.low <= metrics[metric.name] <= metric.high
