@@ -80,7 +80,8 @@ def _write(out: Path, found: "Score") -> None:
 
     out.mkdir(parents=True, exist_ok=True)
     (out / "reward.txt").unlink(missing_ok=True)
-    (out / "score.json").write_bytes(orjson.dumps(_told(found), option=orjson.OPT_INDENT_2))
+    told = {"reward": found.reward, "figures": dict(found.figures), "outage": found.outage}
+    (out / "score.json").write_bytes(orjson.dumps(told, option=orjson.OPT_INDENT_2))
     if found.reward is not None:
         (out / "reward.txt").write_text(f"{found.reward}\n")
 
@@ -90,7 +91,7 @@ async def _score_run(run_dir: Path, suite: str | None, dataset: Path | None) -> 
 
     from bench.exports.scoring import LackError, score_run
     from bench.judges.registry import JudgeSettingsError
-    from bench.rollouts import Rollouts
+    from bench.rollouts import Rollouts, line_of
     from bench.runs.about import RunDirectoryError
     from bench.runs.reader import Run
     from bench.suites.suite import SuiteError
@@ -99,11 +100,7 @@ async def _score_run(run_dir: Path, suite: str | None, dataset: Path | None) -> 
         read = Run.open(run_dir)
         async with Rollouts.open(suite or read.about.suite, dataset) as rollouts:
             async for record, found in score_run(read, rollouts):
-                echo(orjson.dumps({"episode": record.episode, **_told(found)}).decode())
+                echo(orjson.dumps(line_of(record.episode, found)).decode())
     except (JudgeSettingsError, LackError, RunDirectoryError, SuiteError) as error:
         raise click.ClickException(str(error)) from error
     return 0
-
-
-def _told(found: "Score") -> dict[str, Any]:
-    return {"reward": found.reward, "figures": dict(found.figures), "outage": found.outage}

@@ -3,17 +3,15 @@
 import shutil
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from bench.cli.options import beside, choosing, suite_of_chosen, whole, with_dataset
 from gateway.cli.options import OutPath, echo_json, failures, force, print_table, run
 from manifests.common.terminal import echo
-
-if TYPE_CHECKING:
-    pass
 
 ANSWERS = "answers.snapshot"
 """The recorded answers in a folder of tasks."""
@@ -28,40 +26,28 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
-class Difficulties(click.ParamType[tuple[int, ...]]):
-    """A difficulty, several (`1,3`), or a range (`1..5`)."""
+class Some(click.ParamType[tuple[str, ...]]):
+    """Some of these texts, each once (`1,3`), or all from one to another (`1..5`)."""
 
-    name = "difficulty"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        first, _, last = str(value).partition("..")
-        parts = str(value).split(",")
-        if last:
-            parts = (
-                [str(n) for n in range(int(first), int(last) + 1)]
-                if (first.isdecimal() and last.isdecimal())
-                else []
-            )
-        found = tuple(int(part) for part in parts if part.isdecimal())
-        if len(found) != len(parts) or not found or not {*found} <= {1, 2, 3, 4, 5}:
-            self.fail(f"{value!r} is none of 1 to 5, such as 3, 1,2 or 1..5", param, ctx)
-        return found
-
-
-class Languages(click.ParamType[tuple[str, ...]]):
-    """`zh`, `en`, or both."""
-
-    name = "language"
+    def __init__(self, name: str, texts: Sequence[str], allowed: str) -> None:
+        self.name = name
+        self._texts = texts
+        self._allowed = allowed
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
         found = tuple(str(value).split(","))
-        if not {*found} <= {"zh", "en"} or len({*found}) != len(found):
-            self.fail(f"{value!r} is not zh, en or zh,en", param, ctx)
+        first, _, last = str(value).partition("..")
+        if first in self._texts and last in self._texts:
+            found = (*self._texts[self._texts.index(first) : self._texts.index(last) + 1],)
+        if not found or not {*found} <= {*self._texts} or len({*found}) < len(found):
+            self.fail(f"{value!r} is {self._allowed}", param, ctx)
         return found
+
+
+_difficulties = Some("difficulty", "12345", "none of 1 to 5, such as 3, 1,2 or 1..5")
+_languages = Some("language", ("zh", "en"), "not zh, en or zh,en")
 
 
 @click.group()
@@ -106,8 +92,8 @@ def list_tasks(suite: str, dataset: Path | None, as_json: bool, **how: Any) -> N
 @tasks.command()
 @click.option("--n", "number", type=click.IntRange(1, 10_000_000), default=1_000, show_default=True)
 @click.option("--seed", type=whole(), default=0, show_default=True)
-@click.option("--difficulty", type=Difficulties(), default="1..5", show_default=True)
-@click.option("--language", type=Languages(), default="zh,en", show_default=True)
+@click.option("--difficulty", type=_difficulties, default="1..5", show_default=True)
+@click.option("--language", type=_languages, default="zh,en", show_default=True)
 @click.option("--simulated-seed", type=whole(), default=0, show_default=True, help="Of the market.")
 @click.option(
     "--simulated-now",
@@ -133,9 +119,8 @@ def make(number: int, out: Path, **how: Any) -> None:
         world = World(how["simulated_seed"], how["simulated_now"].date())
     except ValueError as error:
         raise click.UsageError(f"--simulated-now: {error}") from error
-    maker = Maker(
-        world, seed=how["seed"], difficulties=how["difficulty"], languages=how["language"]
-    )
+    levels = [int(level) for level in how["difficulty"]]
+    maker = Maker(world, seed=how["seed"], difficulties=levels, languages=how["language"])
     began = time.perf_counter()
     progress = Progress(lambda text: echo(f"finbench: {text}", err=True))
     with failures(MakeError, of=out), output_file(out, force=how["force"]) as file:

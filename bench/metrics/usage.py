@@ -28,50 +28,43 @@ class Requests(Mergeable):
 
     def __init__(self) -> None:
         self.purposes: Counter[str] = Counter()
-        self.models: dict[Model, list[int]] = {}
-        self.failed = 0
-        self.attempts = 0
-        self.tokens = [0, 0, 0]
-        self.tokens_an_episode = [Quantiles(), Quantiles(), Quantiles()]
+        self.models: dict[Model, Counter[str]] = {}
+        self.tokens_an_episode = {name: Quantiles() for name in TOKENS}
 
     def add(self, calls: Sequence[ModelCallRecord]) -> None:
         """Add the requests of one episode."""
         if not calls:
             return
-        took = [0, 0, 0]
+        took = dict.fromkeys(TOKENS, 0)
         for call in calls:
             self.purposes[call.purpose] += 1
-            is_failed = call.error is not None
-            self.failed += is_failed
-            self.attempts += call.attempts
-            took[0] += call.input_tokens
-            took[1] += call.cached_tokens
-            took[2] += call.output_tokens
             model: Model = (call.model, call.answered_by)
             if (of := self.models.get(model)) is None:
                 model = model if len(self.models) < MODELS else ("", None)
-                of = self.models.setdefault(model, [0, 0, 0, 0, 0])
-            of[0] += 1
-            of[1] += not (is_failed or call.input_tokens or call.output_tokens)
-            of[2] += call.input_tokens
-            of[3] += call.cached_tokens
-            of[4] += call.output_tokens
-        for place, tokens in enumerate(took):
-            self.tokens[place] += tokens
-            self.tokens_an_episode[place].add(tokens)
+                of = self.models.setdefault(model, Counter())
+            is_failed = call.error is not None
+            of["calls"] += 1
+            of["failed"] += is_failed
+            of["attempts"] += call.attempts
+            of["uncounted"] += not (is_failed or call.input_tokens or call.output_tokens)
+            for name in TOKENS:
+                tokens = getattr(call, f"{name}_tokens")
+                of[name] += tokens
+                took[name] += tokens
+        for name, tokens in took.items():
+            self.tokens_an_episode[name].add(tokens)
 
     def result(self) -> dict[str, Any]:
+        whole = sum(self.models.values(), Counter[str]())
         return {
             "model_calls": {
-                "calls": self.purposes.total(),
-                "failed": self.failed,
-                "attempts": self.attempts,
+                **{name: whole[name] for name in ("calls", "failed", "attempts")},
                 "purposes": dict(sorted(self.purposes.items())),
             },
-            "tokens": dict(zip(TOKENS, self.tokens, strict=True)),
+            "tokens": {name: whole[name] for name in TOKENS},
             "tokens_an_episode": {
                 name: _whole(quantiles.result())
-                for name, quantiles in zip(TOKENS, self.tokens_an_episode, strict=True)
+                for name, quantiles in self.tokens_an_episode.items()
             },
         }
 
@@ -81,11 +74,11 @@ class Requests(Mergeable):
             {
                 "model": asked,
                 "answered_by": answered_by,
-                "calls": calls,
-                "uncounted": uncounted,
-                "tokens": dict(zip(TOKENS, tokens, strict=True)),
+                "calls": of["calls"],
+                "uncounted": of["uncounted"],
+                "tokens": {name: of[name] for name in TOKENS},
             }
-            for (asked, answered_by), (calls, uncounted, *tokens) in sorted(
+            for (asked, answered_by), of in sorted(
                 self.models.items(), key=lambda item: (item[0][0], item[0][1] or "")
             )
         ]

@@ -9,6 +9,7 @@ numerals in words.
 import re
 import unicodedata
 from dataclasses import dataclass
+from math import prod
 
 RELATIVE = 0.01
 """How far a stated number may be from the gold one, as a share of the gold one."""
@@ -168,7 +169,4 @@ def _unit(match: re.Match[str]) -> float | None:
 
 
 def _product(units: str) -> float:
-    factor = 1.0
-    for unit in units:
-        factor *= _CHINESE[unit]
-    return factor
+    return prod(_CHINESE[unit] for unit in units)

@@ -30,18 +30,8 @@ from manifests.common.nearest import MAX_SHOWN, did_you_mean, hint, nearest, not
 NOT_METRICS = frozenset(
     {
         *("episodes", "passed", "failed_by_infrastructure", "judged", "intervals", "breakdown"),
-        *(
-            "usage",
-            "models",
-            "tool_use",
-            "traffic",
-            "digest",
-            "snapshot",
-            "outcome",
-            "filled",
-            "confusion",
-        ),
-        *("denominators", "incomplete_line", "passes"),
+        *("usage", "models", "tool_use", "traffic", "digest", "snapshot", "outcome", "filled"),
+        *("confusion", "denominators", "incomplete_line", "passes"),
     }
 )
 """Keys of `metrics.json` and of what `finbench score --json` prints that are no metric's."""

@@ -16,7 +16,7 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isclose
 from typing import Any
 
@@ -237,18 +237,18 @@ def _is_answer(gold: str, given: str) -> Verdict:
     if len(gold) == 1:
         return gold == given
     if ";" in gold:
-        golds, givens = gold.split(";"), given.split(";")
-        if len(golds) != len(givens):
-            return False
-        return _all(_equal(*pair) for pair in zip(golds, givens, strict=True))
+        return _equal_parts(gold.split(";"), given.split(";"))
     if re.search("[A-E]", gold):
         return set(gold.split(";")) == set(given.split(";"))
     return _equal(gold, given)
 
 
-def _all(verdicts: Iterable[Verdict]) -> Verdict:
+def _equal_parts(golds: Sequence[str], givens: Sequence[str]) -> Verdict:
+    if len(golds) != len(givens):
+        return False
     pairs: tuple[tuple[str, str], ...] = ()
-    for verdict in verdicts:
+    for gold, given in zip(golds, givens, strict=True):
+        verdict = _equal(gold, given)
         if verdict is False:
             return False
         if not isinstance(verdict, bool):
@@ -290,10 +290,7 @@ def _equal(gold: str, given: str) -> Verdict:
             one, other = one[1:-1], other[1:-1]
             break
     if "," in one and "," in other:
-        golds, givens = one.split(","), other.split(",")
-        if len(golds) != len(givens):
-            return False
-        return _all(_equal(*pair) for pair in zip(golds, givens, strict=True))
+        return _equal_parts(one.split(","), other.split(","))
     return _equal_formulas(one, other)
 
 

@@ -20,7 +20,6 @@ from typing import Any
 from bench.judges.judge import JudgeParts, JudgeProtocol
 from bench.judges.registry import name_of
 from bench.judges.reply import ask, object_with
-from bench.models.client import ModelClient
 from bench.models.need import MESSAGE_BYTES, ModelNeed, Within, json_size, size
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolVerdict
 from bench.suites.fintoolbench.answer import AnswerKind, answer_kind
@@ -176,19 +175,10 @@ def _sizes(catalog: Catalog) -> list[int]:
 class LlmJudge:
     """Asks one model, `repeats` times about each answer. Serves many episodes at once."""
 
-    def __init__(
-        self,
-        model: ModelClient,
-        catalog: Catalog,
-        *,
-        repeats: int,
-        protocol: JudgeProtocol = "joint",
-    ) -> None:
-        self.name = name_of("llm", model.model, protocol)
-        self._protocol = protocol
-        self._model = model
-        self._catalog = catalog
-        self._repeats = repeats
+    def __init__(self, parts: JudgeParts) -> None:
+        self._model = parts.needed_model
+        self._parts = parts
+        self.name = name_of("llm", self._model.model, parts.protocol)
 
     async def judge(self, record: EpisodeRecord) -> Judgement:
         asked: list[ModelCallRecord] = []
@@ -216,10 +206,10 @@ class LlmJudge:
         }
         prompt = _ANSWER.format(scale=_SCALES[kind])
         replies = await asyncio.gather(
-            *(ask(self._model, prompt, about, asked) for _ in range(self._repeats))
+            *(ask(self._model, prompt, about, asked) for _ in range(self._parts.repeats))
         )
         return kind, [
-            (None, False) if text is None else read_score(text, kind, self._protocol)
+            (None, False) if text is None else read_score(text, kind, self._parts.protocol)
             for text in replies
         ]
 
@@ -228,13 +218,13 @@ class LlmJudge:
     ) -> tuple[list[ToolVerdict], int]:
         """The verdicts on the called tools, and on how many tools the model was asked for one."""
         called = dict.fromkeys(call.tool_name for call in record.agent_calls)
-        tools = [tool for name in called if (tool := self._catalog.get(name)) is not None]
+        tools = [tool for name in called if (tool := self._parts.catalog.get(name)) is not None]
         if not tools:
             return [], 0
-        if self._protocol == "authors":
+        if self._parts.protocol == "authors":
             verdicts = [await self._one_by_one(tool, record.question, asked) for tool in tools]
             return [verdict for verdict in verdicts if verdict is not None], len(tools)
-        described = [_described(tool, self._catalog, FIELDS) for tool in tools]
+        described = [_described(tool, self._parts.catalog, FIELDS) for tool in tools]
         about = {"question": record.question, "tools": described}
         text = await ask(self._model, TOOLS, about, asked)
         names = [tool.name for tool in tools]
@@ -249,7 +239,7 @@ class LlmJudge:
             tag = _TAGS[dimension]
             about = {
                 "question": question,
-                "tool": _described(tool, self._catalog, ("name", "description", tag)),
+                "tool": _described(tool, self._parts.catalog, ("name", "description", tag)),
             }
             text = await ask(self._model, MATCH.format(what=_WHAT[dimension]), about, asked)
             found = object_with("match", text or "")

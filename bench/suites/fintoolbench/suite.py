@@ -124,9 +124,7 @@ class LabelledTasks(Suite):
         JudgeType(
             "llm",
             "a model is asked",
-            lambda parts: LlmJudge(
-                parts.needed_model, parts.catalog, repeats=parts.repeats, protocol=parts.protocol
-            ),
+            LlmJudge,
             needs_model=True,
             need=most_requested,
         ),

@@ -6,7 +6,7 @@ first line of the prompt names the task, so that a simulated endpoint knows what
 """
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -14,7 +14,6 @@ import orjson
 from bench.judges.judge import JudgeParts, JudgeProtocol
 from bench.judges.registry import name_of
 from bench.judges.reply import ask, object_with
-from bench.models.client import ModelClient
 from bench.models.need import BYTES_A_CHARACTER, MESSAGE_BYTES, ModelNeed, Within, json_size, size
 from bench.record import OUTPUT_CHARS, EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord
 
@@ -66,7 +65,10 @@ def prompt_for(names: Collection[str]) -> str:
     )
 
 
-JUDGE_TRAJECTORY: Final = prompt_for(RUBRICS)
+def _asked_together(protocol: JudgeProtocol) -> Sequence[Collection[str]]:
+    """The rubrics of each request."""
+    return AXES if protocol == "authors" else (RUBRICS,)
+
 
 STEPS = 100
 """The most calls of a trajectory that the judge is shown: the first and the last ones."""
@@ -82,7 +84,7 @@ _SCALE = (1, 2, 3, 4, 5)
 
 def most_requested(parts: JudgeParts, within: Within) -> ModelNeed:
     """The most that the judge requests for an episode."""
-    asked = AXES if parts.protocol == "authors" else [tuple(RUBRICS)]
+    asked = _asked_together(parts.protocol)
     task = within.task
     gold = sum(json_size(call.arguments) + json_size(call.name) for call in task.tools)
     told = json_size(task.question) + json_size(task.answer) + gold + MESSAGE_BYTES
@@ -96,13 +98,10 @@ def most_requested(parts: JudgeParts, within: Within) -> ModelNeed:
 class TrajectoryJudge:
     """Asks one model, `repeats` times about each trajectory. Serves many episodes at once."""
 
-    def __init__(
-        self, model: ModelClient, *, repeats: int, protocol: JudgeProtocol = "joint"
-    ) -> None:
-        self.name = name_of("llm", model.model, protocol)
-        self._asked: list[Collection[str]] = list(AXES) if protocol == "authors" else [RUBRICS]
-        self._model = model
-        self._repeats = repeats
+    def __init__(self, parts: JudgeParts) -> None:
+        self._model, self._repeats = parts.needed_model, parts.repeats
+        self.name = name_of("llm", self._model.model, parts.protocol)
+        self._asked = _asked_together(parts.protocol)
 
     async def judge(self, record: EpisodeRecord) -> Judgement:
         """Valid scores by rubric; every other one that was asked for counts as invalid."""

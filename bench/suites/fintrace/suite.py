@@ -6,30 +6,26 @@ from pathlib import Path
 from statistics import median
 from typing import Any, ClassVar
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, Field
 
 from bench.judges.judge import JudgeType
 from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord, is_infrastructure
 from bench.suites.files import read_tasks
 from bench.suites.fintrace.judge import TrajectoryJudge, most_requested
-from bench.suites.fintrace.paper import PAPER
+from bench.suites.fintrace.paper import PAPER, PUBLISHED
 from bench.suites.fintrace.trajectory import computed
 from bench.suites.suite import Measure, Metric, Suite, Traced, given
 from bench.suites.traces import read_trace, to_public
-from bench.task import LabelledCall, Task
+from bench.task import LabelledCall, Task, TaskModel
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class _GoldCall(_Strict):
+class _GoldCall(TaskModel):
     name: str = Field(alias="tool")
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = Field({})
 
 
-class _Query(_Strict):
+class _Query(TaskModel):
     """A line of a dataset: a query with its gold trajectory, the calls in the order of use."""
 
     id: str = Field(min_length=1)
@@ -121,9 +117,7 @@ class FinTrace(Suite):
         JudgeType(
             "llm",
             "a model is asked, by rubrics",
-            lambda parts: TrajectoryJudge(
-                parts.needed_model, repeats=parts.repeats, protocol=parts.protocol
-            ),
+            TrajectoryJudge,
             needs_model=True,
             need=most_requested,
         ),
@@ -134,15 +128,7 @@ class FinTrace(Suite):
     """For long horizons: a call a round must reach the end of the longest gold trajectories."""
     exports: ClassVar = {"fintoolbench": to_public}
     groups: ClassVar[Mapping[str, str]] = {"difficulty": "Difficulty", "category": "Category"}
-    published: ClassVar[Mapping[str, Mapping[str, float]]] = {
-        "Claude-Opus-4.6": {
-            "ToolCallingF1": 0.896,
-            "InformationUtilization": 3.23,
-            "TaskPassRate": 2.65,
-            "FinalAnswerQuality": 3.34,
-        },
-        "Qwen-3.5-9B": {"StepEfficiency": 1.0, "Redundancy": 1.0},
-    }
+    published = PUBLISHED
     published_note = (
         "from the text of FinTrace's paper, over its own 800 tasks and live tools; its other "
         "figures are not part of this project."

@@ -11,9 +11,10 @@ from datetime import date
 from math import isfinite
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from bench.suites.quantity import Quantity, quantities
+from bench.task import TaskModel
 
 Kind = Literal["number", "date", "name", "list", "ranking", "table", "truth", "unknown"]
 
@@ -21,7 +22,7 @@ READ = 4_000
 """At most so many characters of an answer are read, from its end."""
 
 
-class Answer(BaseModel):
+class Answer(TaskModel):
     """The right answer of a task.
 
     `value` is a number, a day, the key of a subject, a list of keys, a mapping of keys to numbers,
@@ -30,14 +31,12 @@ class Answer(BaseModel):
     is the kind of answer that the question asks for, and `chance` how often a blind guess is right.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     kind: Kind
     asked: Kind
     value: bool | float | str | tuple[str, ...] | dict[str, float] | None = None
     tolerance: float = Field(0.0, ge=0, allow_inf_nan=False)
     unit: str = ""
-    options: dict[str, tuple[str, ...]] = {}
+    options: dict[str, tuple[str, ...]] = Field({})
     steps: tuple[float | str, ...] = ()
     chance: float = Field(0.0, ge=0, lt=1)
 

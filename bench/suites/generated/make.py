@@ -66,6 +66,11 @@ class Template:
     years: int = 0
 
     @property
+    def asked(self) -> str:
+        """The kind of answer that it asks for."""
+        return "name" if self.kind == "choice" else self.kind
+
+    @property
     def may_be_unknown(self) -> bool:
         """Whether its range may be one from which there are no facts."""
         if self.unit in ("days", "count") or self.kind == "list":
@@ -175,6 +180,15 @@ _UNITS: Final[Mapping[str, tuple[str, str]]] = {
     "yuan": ("单位为元", "in yuan"), "millions": ("单位为百万", "in millions"),
     "money": ("单位为{money}", "in {money}"), "": ("", ""),
 }  # fmt: skip
+_FORMS: Final[Mapping[str, tuple[str, str]]] = {
+    "truth": ("只回答“是”或“否”。", "Answer yes or no."),
+    "date": ("日期写成YYYY-MM-DD。", "Write the date as YYYY-MM-DD."),
+    "name": ("只写出名称。", "Give only the name."),
+    "list": ("只列出符合条件的名称。", "List just the names that qualify."),
+    "ranking": ("依次列出名称。", "List the names in that order."),
+}
+"""In what form an answer is to be given that is no number."""
+
 _MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
@@ -277,9 +291,9 @@ class Maker:
         rng, slots = draw.rng, template.slots
         main = slots.get("a") or slots["m"]
         draw.fact, draw.kind = self._fact_of(main, draw)
-        is_recent = self._is_recent(draw)
+        is_recent = all(view.reach for view in _views_of(draw.fact, draw.kind))
         if is_recent and is_unknown:
-            raise Ambiguous("tools without a range always answer")
+            raise Ambiguous("tools that answer the last days alone always answer")
         first, last = self._range(draw, is_recent=is_recent, is_unknown=is_unknown)
         if template.years:
             first, last = self._years(draw, template.years)
@@ -338,10 +352,6 @@ class Maker:
     def _fact_of(self, about: str, draw: _Draw) -> tuple[str, str]:
         about = draw.rng.choice(_ANY) if about == "any" else about
         return draw.rng.choice(_CLASSES[about])
-
-    def _is_recent(self, draw: _Draw) -> bool:
-        """Whether every tool for the fact answers the last days alone."""
-        return all(view.reach for view in _views_of(draw.fact, draw.kind))
 
     def _range(self, draw: _Draw, *, is_recent: bool, is_unknown: bool) -> tuple[date, date]:
         """A range of days: of the calendar by its words from difficulty 2 on, or by two dates."""
@@ -478,7 +488,7 @@ class Maker:
             read[leaf] = None
             return self._facts(leaf)
 
-        asked = _asked(template.kind)
+        asked = template.asked
         about: dict[str, Any] = {"asked": asked, "kind": asked, "chance": template.least_chance}
         if asked in ("name", "list", "ranking", "table"):
             slots = ("a_name", "b_name")
@@ -544,22 +554,13 @@ class Maker:
 
     def _asked_form(self, template: Template, draw: _Draw) -> str:
         """In what form the answer is to be given."""
-        place, unit, digits = draw.place, template.unit, _digits(template, draw)
-        match _asked(template.kind):
-            case "truth":
-                return ("只回答“是”或“否”。", "Answer yes or no.")[place]
-            case "date":
-                return ("日期写成YYYY-MM-DD。", "Write the date as YYYY-MM-DD.")[place]
-            case "name":
-                return ("只写出名称。", "Give only the name.")[place]
-            case "list":
-                return ("只列出符合条件的名称。", "List just the names that qualify.")[place]
-            case "ranking":
-                return ("依次列出名称。", "List the names in that order.")[place]
-        money = draw.words.get("a_money", "")
-        said = _UNITS.get(unit, ("", ""))[place].format(money=money)
+        place, digits = draw.place, _digits(template, draw)
+        if (form := _FORMS.get(template.asked)) is not None:
+            return form[place]
         if digits == 0:
             return ("结果为整数。", "Give a whole number.")[place]
+        money = draw.words.get("a_money", "")
+        said = _UNITS.get(template.unit, ("", ""))[place].format(money=money)
         each = ("每项写成“名称: 数值”，", 'Write each as "name: number", ')
         head = each[place] if template.kind == "table" else ("结果", "Give the number ")[place]
         if place == 0:
@@ -616,10 +617,6 @@ def line(task: dict[str, Any]) -> bytes:
     """A task as a line of a file."""
     answer = task["answer"].model_dump(exclude_defaults=True)
     return orjson.dumps({**task, "answer": answer}, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _asked(kind: str) -> Any:
-    return "name" if kind == "choice" else kind
 
 
 @lru_cache(256)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from itertools import pairwise
 from math import sqrt
+from operator import itemgetter
 from statistics import fmean, median, stdev
 from typing import Any, Final
 
@@ -249,14 +250,28 @@ def _read_all(steps: _Steps, series: Series) -> None:
     steps += [series[0][1], series[-1][1]]
 
 
-def _first(steps: _Steps, series: Series) -> float:
-    steps.append(series[0][1])
-    return series[0][1]
+def _value_of(point: Callable[[Series], tuple[date, float]]) -> Callable[[_Steps, Series], float]:
+    """An operation that reads the value of one point of a series."""
+
+    def value_of(steps: _Steps, series: Series) -> float:
+        steps.append(found := point(series)[1])
+        return found
+
+    return value_of
 
 
-def _last(steps: _Steps, series: Series) -> float:
-    steps.append(series[-1][1])
-    return series[-1][1]
+def _day_of(point: Callable[[Series], tuple[date, float]]) -> Callable[[_Steps, Series], date]:
+    """An operation that reads the value of one point of a series, and gives its day."""
+
+    def day_of(steps: _Steps, series: Series) -> date:
+        day, value = point(series)
+        steps += [value, str(day)]
+        return day
+
+    return day_of
+
+
+_by_value = itemgetter(1)
 
 
 def _at(steps: _Steps, series: Series, day: str) -> float:
@@ -267,34 +282,11 @@ def _at(steps: _Steps, series: Series, day: str) -> float:
     return found[0]
 
 
-def _single(series: Series, sign: int) -> tuple[date, float]:
-    """The day with the greatest value by sign. Raises `Ambiguous` if another is as great."""
-    best = max(series, key=lambda point: sign * point[1])
-    if sum(point[1] == best[1] for point in series) > 1:
+def _alone(best: tuple[date, float], series: Series) -> tuple[date, float]:
+    """Raises `Ambiguous` if another day has the same value."""
+    if sum(value == best[1] for _, value in series) > 1:
         raise Ambiguous("two days have the same value")
     return best
-
-
-def _highest(steps: _Steps, series: Series) -> float:
-    steps.append(found := max(value for _, value in series))
-    return found
-
-
-def _lowest(steps: _Steps, series: Series) -> float:
-    steps.append(found := min(value for _, value in series))
-    return found
-
-
-def _day_highest(steps: _Steps, series: Series) -> date:
-    day, value = _single(series, 1)
-    steps += [value, str(day)]
-    return day
-
-
-def _day_lowest(steps: _Steps, series: Series) -> date:
-    day, value = _single(series, -1)
-    steps += [value, str(day)]
-    return day
 
 
 def _over(function: Callable[[list[float]], float]) -> Callable[[_Steps, Series], float]:
@@ -426,13 +418,13 @@ def _above(_: _Steps, figures: Mapping[str, float], bound: float) -> list[str]:
 
 
 OPERATIONS: Final[Mapping[str, Callable[..., Value]]] = {
-    "first": _first,
-    "last": _last,
+    "first": _value_of(itemgetter(0)),
+    "last": _value_of(itemgetter(-1)),
     "at": _at,
-    "highest": _highest,
-    "lowest": _lowest,
-    "day_highest": _day_highest,
-    "day_lowest": _day_lowest,
+    "highest": _value_of(lambda series: max(series, key=_by_value)),
+    "lowest": _value_of(lambda series: min(series, key=_by_value)),
+    "day_highest": _day_of(lambda series: _alone(max(series, key=_by_value), series)),
+    "day_lowest": _day_of(lambda series: _alone(min(series, key=_by_value), series)),
     "day_above": _day_above,
     "day_of_best": _day_of_move(1),
     "day_of_worst": _day_of_move(-1),

@@ -5,7 +5,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from adapters.simulator.world.world import VERSION
 from bench.metrics.means import Measured
@@ -16,7 +16,7 @@ from bench.suites.generated.facts import subjects, views
 from bench.suites.generated.program import leaves
 from bench.suites.suite import Measure, Metric, Suite, SuiteError, given
 from bench.suites.traces import to_public
-from bench.task import LabelledCall, Task
+from bench.task import LabelledCall, Task, TaskModel
 
 TASKS = "tasks.jsonl"
 """The file of tasks in a folder that also holds their snapshot."""
@@ -26,16 +26,12 @@ MOST_CHARS, MOST_LEAVES = 20_000, 80
 """The longest program that is read, and the most facts in it."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class _Call(_Strict):
+class _Call(TaskModel):
     tool: str
     arguments: dict[str, Any]
 
 
-class WorldOf(_Strict):
+class WorldOf(TaskModel):
     """The world about which a task asks."""
 
     seed: int
@@ -43,7 +39,7 @@ class WorldOf(_Strict):
     version: int
 
 
-class Line(_Strict):
+class Line(TaskModel):
     """A line of a file of tasks, as `finbench tasks make` writes it. `calls` are those of the
     oracle, and `tools` are those that an agent is offered.
     """

@@ -12,7 +12,7 @@ from typing import Any
 from bench.metrics.interval import DIGITS
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
 from bench.suites.investorbench.bootstrap import Bootstrap
-from bench.suites.investorbench.returns import played, rounded_figures
+from bench.suites.investorbench.returns import Figures, played, rounded_figures
 from bench.task import GROUPS
 
 NAMES = ("CR", "SR", "MDD", "AV", "CR_above_hold", "win_rate", "turnover", "exposure")
@@ -23,7 +23,7 @@ MOST_REPEATS = 1_000
 
 @dataclass(slots=True)
 class _Repeat:
-    figures: dict[str, float | None]
+    figures: Figures
     returns: "array[float]"
     held: float
     year_days: int
@@ -47,7 +47,7 @@ class _Task:
             if value is not None:
                 insort(self.figures[name], value)
 
-    def medians(self) -> dict[str, float | None]:
+    def medians(self) -> Figures:
         return rounded_figures(
             {name: median(values) if values else None for name, values in self.figures.items()}
         )
@@ -103,12 +103,11 @@ class InvestorMetrics:
                 task.add(repeat)
 
     def rates(self) -> dict[str, Any]:
-        tasks = [task.medians() for task in self._tasks.values()]
         return {
             "episodes": self._episodes,
             "passed": self._episodes - self._unfinished,
             "failed_by_infrastructure": self._infrastructure,
-            **rounded_figures({name: _mean(task[name] for task in tasks) for name in NAMES}),
+            **_means(self._tasks.values()),
             "intervals": {},
         }
 
@@ -122,19 +121,10 @@ class InvestorMetrics:
             "breakdown": {
                 "id": tasks,
                 **{
-                    name: {row: self._together(of_row) for row, of_row in sorted(rows.items())}
+                    name: {row: _together(of_row) for row, of_row in sorted(rows.items())}
                     for name, rows in groups.items()
                 },
             }
-        }
-
-    @staticmethod
-    def _together(tasks: list[_Task]) -> dict[str, Any]:
-        """The means over tasks of their medians."""
-        medians = [task.medians() for task in tasks]
-        return {
-            "episodes": sum(len(task.repeats) + task.left_out for task in tasks),
-            **rounded_figures({name: _mean(one[name] for one in medians) for name in NAMES}),
         }
 
     def intervals(self) -> dict[str, dict[str, list[float] | None]]:
@@ -156,9 +146,18 @@ class InvestorMetrics:
         return dict.fromkeys(NAMES, f"{len(self._tasks)} tasks, {repeats:,} repeats")
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
+def _together(tasks: list[_Task]) -> dict[str, Any]:
+    return {
+        "episodes": sum(len(task.repeats) + task.left_out for task in tasks),
+        **_means(tasks),
+    }
+
+
+def _means(tasks: Iterable[_Task]) -> Figures:
+    """The means over tasks of their medians."""
+    medians = [task.medians() for task in tasks]
+    known = {name: [of for one in medians if (of := one[name]) is not None] for name in NAMES}
+    return rounded_figures({name: fmean(all_) if all_ else None for name, all_ in known.items()})
 
 
 def _rounded(value: float) -> float:

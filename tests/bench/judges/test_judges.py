@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.judges import JudgeParts
 from bench.record import EpisodeRecord, ToolCallRecord, ToolVerdict
 from bench.suites import load_suite
 from bench.suites.fintoolbench.answer import READ, answer_kind, chosen, stated
@@ -412,7 +413,7 @@ def scoring(*replies: str | int) -> Aside:
 
 async def judged(played: PlayedModel, catalog: Catalog, record: EpisodeRecord) -> Any:
     async with opened(played, retries=0) as model:
-        return await LlmJudge(model, catalog, repeats=3).judge(record)
+        return await LlmJudge(JudgeParts(catalog, model, 3)).judge(record)
 
 
 async def test_a_model_is_asked_as_often_as_told_and_once_about_tools(catalog: Catalog) -> None:
@@ -460,7 +461,7 @@ async def test_by_the_authors_protocol_each_tool_and_dimension_is_decided_alone(
             "judge-match": match,
         }
         async with opened(played, retries=0) as model:
-            judge = LlmJudge(model, catalog, repeats=3, protocol="authors")
+            judge = LlmJudge(JudgeParts(catalog, model, 3, "authors"))
             judgement = await judge.judge(record)
     assert judgement.judge == "llm-authors:played"
     assert sorted(judgement.scores) == [0.7, 1.0], "as given, clamped"

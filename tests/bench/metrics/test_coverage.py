@@ -17,40 +17,34 @@ SIZES = ((10, 1), (75, 1), (75, 10), (295, 5))
 
 ROUNDS = 1_000
 
-KINDS: dict[str, tuple[float, Callable[[random.Random], Callable[[], float]]]] = {
-    "half pass always, half never": (0.5, lambda luck: _fixed(float(luck.random() < 0.5))),
-    "tasks of any difficulty": (0.5, lambda luck: _passing(luck, luck.betavariate(1, 1))),
-    "nearly all pass": (0.98, lambda luck: _passing(luck, luck.betavariate(4.9, 0.1))),
-    "all are alike": (0.93, lambda luck: _passing(luck, 0.93)),
-    "scores 0, 0.5 and 1": (1 / 3, lambda luck: _scored(luck, luck.betavariate(1, 2))),
-    "scores near 1": (0.98, lambda luck: lambda: luck.betavariate(49, 1)),
+KINDS: dict[str, tuple[float, Callable[[random.Random, int], float]]] = {
+    "half pass always, half never": (0.5, lambda luck, n: n * (luck.random() < 0.5)),
+    "tasks of any difficulty": (0.5, lambda luck, n: passed(luck, luck.betavariate(1, 1), n)),
+    "nearly all pass": (0.98, lambda luck, n: passed(luck, luck.betavariate(4.9, 0.1), n)),
+    "all are alike": (0.93, lambda luck, n: passed(luck, 0.93, n)),
+    "scores 0, 0.5 and 1": (1 / 3, lambda luck, n: passed(luck, luck.betavariate(1, 2), 2 * n) / 2),
+    "scores near 1": (0.98, lambda luck, n: sum(luck.random() ** (1 / 49) for _ in range(n))),
 }
-"""By kind of task, the figure of all such tasks, and what makes a task's score of each repeat."""
+"""By kind of task, the figure of all such tasks, and what gives the score of so many repeats of a
+new task. The last one is Beta(49, 1) of each repeat.
+"""
 
 
-def _fixed(score: float) -> Callable[[], float]:
-    return lambda: score
-
-
-def _passing(luck: random.Random, rate: float) -> Callable[[], float]:
-    return lambda: float(luck.random() < rate)
-
-
-def _scored(luck: random.Random, rate: float) -> Callable[[], float]:
-    return lambda: ((luck.random() < rate) + (luck.random() < rate)) / 2
+def passed(luck: random.Random, rate: float, repeats: int) -> int:
+    draw = luck.random
+    return [draw() < rate for _ in range(repeats)].count(True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_interval_holds_the_figure_of_all_tasks(kind: str) -> None:
-    truth, new_task = KINDS[kind]
+    truth, score = KINDS[kind]
     luck = random.Random(1)
     for tasks, repeats in SIZES:
         held, widths = 0, 0.0
         for _ in range(ROUNDS):
             over = OverTasks()
             for _ in range(tasks):
-                score = new_task(luck)
-                over.count(round(ONE * sum(score() for _ in range(repeats))), ONE * repeats)
+                over.count(round(ONE * score(luck, repeats)), ONE * repeats)
             low, high = over.interval() or (1.0, 0.0)
             held += low <= truth <= high
             widths += high - low

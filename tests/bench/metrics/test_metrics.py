@@ -425,11 +425,7 @@ a_call = st.builds(
 def test_any_split_and_any_order_add_up_to_the_same(
     stream: list[EpisodeRecord | CallRecord], cut: int, rng: Any
 ) -> None:
-    whole, left, right = (
-        RunMetrics(LabelledTasks),
-        RunMetrics(LabelledTasks),
-        RunMetrics(LabelledTasks),
-    )
+    whole, left, right = (RunMetrics(LabelledTasks) for _ in range(3))
     for record in stream:
         whole.add(record)
     shuffled = rng.sample(stream, len(stream))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bench.cli.main import main
 from bench.metrics.means import Means, Measured
 from tests.support.records import episode
+from tests.support.runs import about, lines_of
 
 OWN = """
 import os
@@ -180,8 +181,7 @@ def test_options_of_an_agent_are_typed_and_stand_in_the_settings_of_its_run() ->
     done = finbench("run", *WORDS, *options)
     assert done.exit_code == 0, done.output
     assert "Score" in done.output
-    about = json.loads(Path("out/run.json").read_text())
-    assert about["agent_options"] == {"word": "no", "times": 3}
+    assert about("out")["agent_options"] == {"word": "no", "times": 3}
     metrics = json.loads(Path("out/metrics.json").read_text())
     assert (metrics["Score"], metrics["passed"]) == (0.6, 4)
     other = finbench("run", *WORDS, "--out", "out", "--resume")
@@ -226,10 +226,7 @@ def test_settings_that_do_not_fit_are_a_usage_error(options: tuple[str, ...], sa
         ("own_words:Mislabelled", "with 'get_coyn', which is no tool; did you mean get_coin?"),
         ("./own_words:Words", "it is neither `module:Name`"),
         ("own_words:Twice", "the name of the metric 'Score' is given twice"),
-        (
-            "own_words:Grouped",
-            "the group 'catgory' is no field of an episode's record; did you mean",
-        ),
+        ("own_words:Grouped", "the group 'catgory' is no field of an episode's record; did you"),
         ("own_words:Taken", "the name of the measure 'calls' is reserved"),
         ("own_words:Unreadable", "FileNotFoundError"),
         ("own_words:Repeated", "two tasks have the id w0"),
@@ -243,7 +240,7 @@ def test_a_suite_that_is_none_is_a_usage_error(suite: str, said: str) -> None:
 
 def test_a_judge_of_ones_own_can_t_change_what_it_judges() -> None:
     assert finbench("run", *WORDS, "--judge", "none", "--out", "out").exit_code == 0
-    before = Path("out/episodes.jsonl").read_bytes()
+    before = lines_of("out/episodes.jsonl")
     Path("mend.py").write_text(
         "from own_words import Length\n"
         "class Mending(Length):\n"
@@ -254,9 +251,8 @@ def test_a_judge_of_ones_own_can_t_change_what_it_judges() -> None:
     )
     done = finbench("score", "out", *OF_RUN, "--judge", "mend:Mending", "--out", "judged")
     assert done.exit_code == 0, done.output
-    judged = Path("judged/episodes.jsonl").read_bytes().splitlines()
-    for one, other in zip(before.splitlines(), judged, strict=True):
-        assert json.loads(other) | {"judgement": None} == json.loads(one)
+    judged = lines_of("judged/episodes.jsonl")
+    assert [other | {"judgement": None} for other in judged] == before
 
 
 def test_episodes_are_judged_anew_by_another_judge_of_the_suite_or_of_ones_own() -> None:
@@ -280,15 +276,11 @@ def test_what_is_no_judgement_costs_itself_only(odd: str, monkeypatch: pytest.Mo
     assert "finbench: the judge failed in all 4 episodes; the first: " in done.stderr
     again = finbench("score", "out", "--suite", "own_words:Odd", "--judge", "odd", "--json")
     assert again.exit_code == 1, again.output
-    judgements = [record["judgement"] for record in records()]
+    judgements = [record["judgement"] for record in lines_of("out/episodes.jsonl")]
     assert [judgement["invalid"] for judgement in judgements] == [1, 1, 1, 1]
     assert all(judgement["error"] in done.stderr for judgement in judgements)
     figures = json.loads(again.stdout)
     assert (figures["episodes"], figures["failed_judgements"]) == (4, 4)
-
-
-def records() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Path("out/episodes.jsonl").read_text().splitlines()]
 
 
 def test_a_judge_that_hangs_is_given_up_in_a_run_and_in_a_score() -> None:
@@ -302,8 +294,9 @@ def test_a_judge_that_hangs_is_given_up_in_a_run_and_in_a_score() -> None:
     options = ("--judge", "slow:Slow", "--max-judge-s", "0.05")
     done = finbench("run", *WORDS, *options, "--out", "out")
     assert "the first judge: limit: 0.05 s have passed\n" in done.stdout
-    assert json.loads(Path("out/run.json").read_text())["judge_s"] == 0.05
-    assert {record["judgement"]["error"] for record in records()} == {"limit: 0.05 s have passed"}
+    assert about("out")["judge_s"] == 0.05
+    errors = {record["judgement"]["error"] for record in lines_of("out/episodes.jsonl")}
+    assert errors == {"limit: 0.05 s have passed"}
     scored = finbench("score", "out", *OF_RUN, *options)
     assert "the judge failed on 4 of 4 episodes\n" in scored.stdout
     assert scored.exit_code == done.exit_code == 1
@@ -336,8 +329,7 @@ def test_a_suite_that_fails_ends_its_run_with_the_reason(
 
 def test_a_run_directory_has_nothing_imported(tmp_path: Path) -> None:
     assert finbench("run", *WORDS, "--out", "out").exit_code == 0
-    about = json.loads(Path("out/run.json").read_text())
-    Path("out/run.json").write_text(json.dumps({**about, "suite": "planted:Suite"}))
+    Path("out/run.json").write_text(json.dumps({**about("out"), "suite": "planted:Suite"}))
     (tmp_path / "planted.py").write_text("open('was_run', 'w').close()")
     for command, *options in (
         ("score",),

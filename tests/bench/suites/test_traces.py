@@ -116,11 +116,7 @@ def test_a_recorded_outcome_is_better_than_words(tmp_path: Path) -> None:
     assert not mixed.typed
 
 
-def test_the_last_round_has_the_highest_step_wherever_it_stands(tmp_path: Path) -> None:
-    good, bad = call("[]", step=2), call("error", step=1)
-    assert EpisodeOutcome.of(read(tmp_path, tool_calls=[good, bad])).passed
-    assert not EpisodeOutcome.of(read(tmp_path, tool_calls=[good, {**bad, "step": 2}, good])).passed
-    assert not EpisodeOutcome.of(read(tmp_path, tool_calls=[good, {**bad, "step": 3}])).passed
+def test_calls_without_a_step_are_of_one_round(tmp_path: Path) -> None:
     without = [{**call("error"), "step": None}, {"tool_name": "a"}]
     record = read(tmp_path, tool_calls=without)
     assert [c.step for c in record.last_round] == [0, 0], "no step is step 0, as in the evaluator"

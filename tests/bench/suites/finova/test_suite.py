@@ -9,41 +9,22 @@ from typing import Any
 import orjson
 import pytest
 
-from bench.agents.registry import AgentSettings
-from bench.judges.registry import JudgeSettings, judge_named
-from bench.models.settings import ModelSettings
-from bench.models.simulated import MODEL, SimulatedModel
-from bench.runs.run import RunPlan, run
 from bench.suites import BUILT_IN, load_suite
 from bench.suites.finova.extraction import KINDS
 from bench.suites.finova.tasks import AUTHORS
 from bench.suites.suite import SuiteError
-from gateway import GatewaySettings
 from manifests import Catalog
 from tests.support.commands import finbench
+from tests.support.simulated_runs import played
 
 SAMPLE = str(BUILT_IN["finova-sample"])
-
-
-async def played(catalog: Catalog, folder: Path) -> None:
-    suite = load_suite("finova-sample")
-    async with SimulatedModel.open(suite.tasks, catalog) as model:
-        plan = RunPlan(
-            suite=suite,
-            gateway="embedded",
-            episodes=len(suite.tasks),
-            concurrency=8,
-            agent=AgentSettings.of("llm", model=ModelSettings(MODEL, model.base_url)),
-            judge=JudgeSettings(judge_named(None, suite.judges)),
-        )
-        settings = GatewaySettings(upstream="simulated", cache_dir=folder / "cache")
-        await run(plan, folder / "run", settings, show=False, catalog=catalog)
 
 
 def test_the_sample_is_played_scored_reported_and_compared(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    asyncio.run(played(catalog, tmp_path))
+    suite = load_suite("finova-sample")
+    asyncio.run(played(suite, catalog, tmp_path / "run", episodes=24, concurrency=8))
     at = str(tmp_path / "run")
     metrics = json.loads((tmp_path / "run/metrics.json").read_bytes())
     assert all(0 <= metrics[kind] <= 1 for kind in KINDS)
@@ -78,9 +59,9 @@ def scored(*more: str) -> tuple[Any, dict[str, Any]]:
 
 def test_recorded_answers_are_scored_and_each_verdict_is_written() -> None:
     answers(
-        answer("reasoning", 0, "(1) \\boxed{2.4} (2) \\boxed{10609}"),  # one value is asked for
+        answer("reasoning", 0, "① \\boxed{两 3} ② \\boxed{10609}"),  # one value is asked for
         answer("reasoning", 0, "It is 10,609.00 yuan, so \\boxed{10{,}609}"),
-        answer("reasoning", 3, "\\boxed{C;A}"),
+        answer("reasoning", 3, "\\boxed{CA}"),
         answer("compliance", 1, "否"),
         answer("intent_recognition", 3, "\\boxed{[]}"),
         answer("slot_filling", 1, None),
@@ -93,7 +74,7 @@ def test_recorded_answers_are_scored_and_each_verdict_is_written() -> None:
     assert [(i["task"], i["index"], i["right"], i["extracted"]) for i in items] == [
         ("reasoning", 0, True, "10609"),
         ("reasoning", 0, True, "10{,}609"),
-        ("reasoning", 3, True, "C;A"),
+        ("reasoning", 3, True, "CA"),
         ("compliance", 1, True, "否"),
         ("intent_recognition", 3, True, "[]"),
         ("slot_filling", 1, False, ""),
@@ -102,7 +83,7 @@ def test_recorded_answers_are_scored_and_each_verdict_is_written() -> None:
     ]
     assert (metrics["reasoning"], metrics["slot_filling"], metrics["expression"]) == (1, 0, None)
     assert metrics["accuracy"] == pytest.approx(4 / 5)
-    assert metrics["readings_differ"]["reasoning"] == 2  # C;A for A;C, and two boxes
+    assert metrics["readings_differ"]["reasoning"] == 2  # CA for A;C, and two boxes
     assert finbench("score", "answers.jsonl", "--suite", "finova", "--dataset", SAMPLE).stdout
 
 

@@ -20,7 +20,7 @@ from bench.suites.finova.tasks import gold_text, read_folder
 from tests.support.checkout import SHARED
 
 PADDING = 100_000
-HOSTILE_CHARS = 30_000
+HOSTILE_CHARS = 10_000
 CASES: list[dict[str, Any]] = [
     json.loads(line)
     for line in Path(__file__).with_name("verdicts.jsonl").read_text(encoding="utf-8").splitlines()
@@ -71,7 +71,7 @@ def test_answers_are_read_and_judged_by_both_rules(task: str) -> None:
 
 @pytest.mark.parametrize("task", KINDS)
 def test_repeated_marks_take_linear_time(task: str) -> None:
-    """With steps that grow by the square of the length, this test would take hours."""
+    """With steps that grow by the square of the length, this test would take many minutes."""
     for mark in HOSTILE:
         text = mark * (HOSTILE_CHARS // len(mark))
         for answer in (text, f"\\boxed{{{text}}}", f"<answer>{text}</answer>", f"[{text}]"):

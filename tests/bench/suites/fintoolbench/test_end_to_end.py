@@ -10,27 +10,22 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from bench.agents.registry import AgentSettings
-from bench.judges.registry import JudgeSettings, judge_named
-from bench.models.settings import ModelSettings
-from bench.models.simulated import ModelFaults, SimulatedModel
+from bench.models.simulated import ModelFaults
 from bench.record import Ending, EpisodeRecord
 from bench.runs.metrics import RunMetrics
 from bench.runs.reader import Run
-from bench.runs.run import RunPlan, run
 from bench.suites import load_suite
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite
-from gateway import GatewaySettings
 from manifests import Catalog
 from tests.support.commands import finbench
+from tests.support.simulated_runs import NO_FAULTS, played
 
 pytestmark = pytest.mark.anyio
 
 MODEL = "gpt-x"
 """Asked for by a name that says nothing of it: the simulated model says who it is."""
 
-NO_FAULTS = ModelFaults()
 MANY_FAULTS = ModelFaults(
     bad_json=0.1,
     unknown_tool=0.1,
@@ -49,23 +44,21 @@ MANY_FAULTS = ModelFaults(
 MAIN = [metric.name for metric in LabelledTasks.metrics if metric.is_main]
 
 
-async def played(
+async def records_of(
     agent: str, suite: Suite, faults: ModelFaults, catalog: Catalog, folder: Path
 ) -> tuple[list[EpisodeRecord], dict[str, Any]]:
-    async with SimulatedModel.open(suite.tasks, catalog, faults=faults) as model:
-        plan = RunPlan(
-            suite=suite,
-            gateway="embedded",
-            episodes=len(suite.tasks),
-            concurrency=32,
-            agent=AgentSettings.of(agent, model=ModelSettings(MODEL, model.base_url)),
-            judge=JudgeSettings(judge_named("llm", suite.judges), MODEL, model.base_url),
-            top_k=20,
-        )
-        settings = GatewaySettings(
-            upstream="simulated", cache_dir=folder / "cache", akshare_workers=1
-        )
-        await run(plan, folder / "run", settings, show=False, catalog=catalog)
+    await played(
+        suite,
+        catalog,
+        folder / "run",
+        agent=agent,
+        judge="llm",
+        model=MODEL,
+        faults=faults,
+        episodes=len(suite.tasks),
+        concurrency=32,
+        top_k=20,
+    )
     metrics = RunMetrics(LabelledTasks)
     records = []
     for record in Run.open(folder / "run").records():
@@ -80,7 +73,7 @@ async def played(
     return records, metrics.result()
 
 
-@pytest.mark.parametrize("size", [32, pytest.param(295, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("size", [16, pytest.param(295, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("faults", [NO_FAULTS, MANY_FAULTS], ids=["sound", "faulty"])
 @pytest.mark.parametrize("agent", ["llm", "fatr"])
 async def test_an_agent_with_a_model_leaves_complete_traces_and_all_metrics(
@@ -93,7 +86,7 @@ async def test_an_agent_with_a_model_leaves_complete_traces_and_all_metrics(
 ) -> None:
     whole = load_suite("fintoolbench", questions)
     suite = LabelledTasks(name=whole.name, tasks=whole.tasks[:: len(whole.tasks) // size][:size])
-    records, metrics = await played(agent, suite, faults, catalog, tmp_path)
+    records, metrics = await records_of(agent, suite, faults, catalog, tmp_path)
     assert sorted(record.id for record in records) == sorted(task.id for task in suite.tasks)
     for record in records:
         assert 0 < len(record.candidate_tools) <= 20

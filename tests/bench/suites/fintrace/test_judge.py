@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.judges import JudgeParts
 from bench.record import EpisodeRecord, Judgement
 from bench.suites.fintrace.judge import (
     ARGUMENTS_CHARS,
@@ -17,6 +18,7 @@ from bench.suites.fintrace.judge import (
     read_scores,
 )
 from bench.suites.fintrace.suite import FinTrace
+from manifests import Catalog
 from tests.support.played_model import INPUT, Aside, opened, playing, says
 from tests.support.runs import call, episode
 
@@ -38,7 +40,8 @@ def answering(*replies: str | int) -> Aside:
 async def judged(record: EpisodeRecord, aside: Aside, repeats: int = 3) -> tuple[Judgement, Any]:
     async with playing() as played, opened(played) as model:
         played.aside["judge-trajectory"] = aside
-        return await TrajectoryJudge(model, repeats=repeats).judge(record), played
+        parts = JudgeParts(Catalog.load(), model, repeats)
+        return await TrajectoryJudge(parts).judge(record), played
 
 
 async def test_the_median_of_the_repeats_counts() -> None:

@@ -1,17 +1,15 @@
 """The sample of FinTrace: its gold trajectories are balanced, valid and answered."""
 
-import asyncio
 import json
 import re
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.suites import BUILT_IN
-from gateway import Gateway, GatewaySettings
 from manifests import Catalog, Signature
+from tests.support.commands import finbench
 from tests.support.tools import tool
 
 SAMPLE = BUILT_IN["fintrace-sample"]
@@ -68,14 +66,12 @@ def test_the_arguments_of_each_gold_call_are_canonical(
         assert repr(given) == repr(call["arguments"]), call  # 1, 1.0 and true are told apart
 
 
-@pytest.mark.anyio
-async def test_each_gold_call_is_answered(
-    tasks: list[dict[str, Any]], catalog: Catalog, tmp_path: Path
-) -> None:
-    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path, akshare_workers=1)
-    calls = calls_of(tasks)
-    async with Gateway.open(settings, catalog=catalog) as gateway:
-        answers = [gateway.call(call["tool"], call["arguments"]) for call in calls]
-        results = await asyncio.gather(*answers)
-    failed = [(call, one.error) for call, one in zip(calls, results, strict=True) if not one.ok]
-    assert failed == []
+def test_a_perfect_player_reaches_the_end_of_each_trajectory_and_each_call_is_answered() -> None:
+    flawless = (f"--{name}-rate=0" for name in ("no-call", "wrong-tool", "bad-arguments"))
+    command = ("run", "fintrace-sample", "--upstream", "simulated", *flawless, "--json")
+    done = finbench(*command, "--out", "perfect")
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(done.stdout)
+    assert metrics["ToolCallingF1"] == metrics["ToolCallingF1_arguments"] == 1
+    assert metrics["passed"] == metrics["episodes"] == 75
+    assert metrics["traffic"]["answered"] == metrics["traffic"]["calls"]

@@ -15,7 +15,7 @@ from bench.suites.generated.program import leaves
 from manifests import Catalog
 from tests.support.tools import tool
 
-ENOUGH = 1_000
+ENOUGH = 400
 """So many tasks use every template."""
 
 WORLD = World(0)

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from adapters.market.prices import Market, MarketDay, read_markets
+from adapters.market.prices import Market, MarketDay
 from bench.suites.investorbench.decisions import read_decisions
 from bench.suites.investorbench.returns import day_returns, figures
 from bench.suites.suite import TraceFormatError
-from tests.support.checkout import INVESTORBENCH
 
 DAYS = (date(2020, 10, 1), date(2020, 10, 2), date(2020, 10, 5), date(2020, 10, 6))
 PRICES = (100.0, 110.0, 99.0, 105.0)
@@ -124,17 +123,3 @@ def test_a_file_without_decisions_is_an_error(tmp_path: Path) -> None:
         rows(tmp_path)
     with pytest.raises(TraceFormatError, match="No such file"):
         list(read_decisions(tmp_path / "none.jsonl", MARKETS))
-
-
-@pytest.mark.parametrize(("symbol", "published"), [("BTC", 21.82), ("ETH", 4.53)])
-def test_buy_and_hold_earns_what_the_paper_says(
-    symbol: str, published: float, tmp_path: Path
-) -> None:
-    if not INVESTORBENCH.is_dir():
-        pytest.skip("needs InvestorBench's files beside the checkout")
-    market = read_markets(INVESTORBENCH)[symbol]
-    positions = {str(record.date): 1 for record in market.during(market.windows.test)}
-    file = tmp_path / "decisions.jsonl"
-    file.write_text(line(symbol=symbol, positions=positions))
-    [found] = read_decisions(file, {symbol: market})
-    assert round(100 * found.row()["CR"], 2) == published
