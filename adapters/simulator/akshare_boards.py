@@ -8,7 +8,7 @@ from typing import Final
 
 from adapters.simulator.akshare_bonds import bond_count, bond_quotes
 from adapters.simulator.akshare_company_pages import szse_margin
-from adapters.simulator.akshare_quotes import sina_key
+from adapters.simulator.keys import key_of_symbol
 from adapters.simulator.shapes import (
     Luck,
     Payload,
@@ -249,7 +249,7 @@ def _nodes(query: Query, rng: Luck) -> Reply:
 
 def _bills(query: Query, rng: Luck) -> Reply:
     """The trades of one share on a day, or how many there are: one at the end of each minute."""
-    key, day = sina_key(query.get("symbol", "sz000001")), read_day(query.get("day"))
+    key, day = key_of_symbol(query.get("symbol", "sz000001")), read_day(query.get("day"))
     bars = rng.world.minutes(key, day or rng.world.days("CN")[-1])
     if rng.path.endswith("Count"):
         return as_json(str(min(len(bars), 60)))
@@ -414,8 +414,8 @@ def _board_year(query: Query, rng: Luck) -> Reply:
 
 def _xueqiu(query: Query, rng: Luck) -> Reply:
     """The quote of one share."""
-    symbol, world = query.get("symbol", "SH600000"), rng.world
-    key = symbol.lower() if symbol[:2] in {"SH", "SZ", "BJ"} else sina_key(symbol)
+    world, key = rng.world, key_of_symbol(query.get("symbol", "SH600000"))
+    symbol = key.removeprefix("us:").upper()
     one, bar, known = world.instrument(key), world.latest(key, 1)[-1], valuation(world, key)
     year = world.bars(key, world.now - timedelta(365))
     start = world.close(key, date(world.now.year - 1, 12, 31))

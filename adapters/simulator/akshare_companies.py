@@ -13,7 +13,8 @@ from datetime import date, timedelta
 from functools import cache
 from typing import Final
 
-from adapters.simulator.shapes import Luck, Query, Row, asked, key_of
+from adapters.simulator.keys import key_of, key_of_symbol
+from adapters.simulator.shapes import Luck, Query, Row, asked
 from adapters.simulator.world.companies import (
     CURRENCIES,
     FREE,
@@ -207,7 +208,7 @@ def subjects(query: Query) -> tuple[str, ...]:
     if text := asked(query, "SECUCODE"):
         return (_of_secucode(text),)
     if text := asked(query, "SECURITY_CODE"):
-        return (key_of("", text) if text.isdecimal() else f"us:{text}",)
+        return (key_of("", text) if text.isdecimal() else key_of_symbol(text),)
     return ()
 
 

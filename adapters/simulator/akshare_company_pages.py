@@ -23,6 +23,7 @@ from adapters.simulator.akshare_companies import (
     row_of,
     stated,
 )
+from adapters.simulator.keys import key_of, key_of_symbol
 from adapters.simulator.shapes import (
     Luck,
     Payload,
@@ -31,7 +32,6 @@ from adapters.simulator.shapes import (
     Row,
     as_json,
     as_xlsx,
-    key_of,
     read_day,
 )
 from adapters.simulator.world.companies import (
@@ -47,7 +47,7 @@ from adapters.simulator.world.companies import (
     valuations,
     year_before,
 )
-from adapters.simulator.world.instruments import CHINA, LISTED, Instrument
+from adapters.simulator.world.instruments import CHINA, Instrument
 from adapters.simulator.world.world import World
 
 # --- Eastmoney -----------------------------------------------------------------------------------
@@ -136,12 +136,6 @@ def _fund_flow(query: Query, rng: Luck) -> Reply:
     return as_json({"rc": 0, "data": {"code": code, "market": int(market), "klines": lines}})
 
 
-def _named(keyword: str) -> str:
-    """The key of a company by its code or its name."""
-    found = next((one.key for one in LISTED.values() if keyword in (one.code, one.name)), "")
-    return found or key_of("", keyword)
-
-
 def _article(one: Instrument, event: Event) -> str:
     return f"{event.day:%Y%m%d}{one.code}{len(event.title):03}"
 
@@ -149,7 +143,7 @@ def _article(one: Instrument, event: Event) -> str:
 def _news(query: Query, rng: Luck) -> Reply:
     """News on a company: its last ten events."""
     keyword = str(json.loads(query.get("param", "{}")).get("keyword", "600519"))
-    one = rng.world.instrument(_named(keyword))
+    one = rng.world.instrument(key_of_symbol(keyword))
     first = rng.world.now - timedelta(1500)
     rows = [
         {"date": f"{event.day} 18:00:00", "mediaName": "模拟财经", "title": event.title}
@@ -354,9 +348,7 @@ def _multiples(query: Query, rng: Luck) -> Reply:
 def _xueqiu(query: Query, rng: Luck) -> Reply:
     """What a company is, as Xueqiu tells it."""
     symbol = query.get("symbol", "SH600519")
-    is_chinese = symbol[:2] in ("SH", "SZ", "BJ") and symbol[2:].isdigit()
-    key = symbol.lower() if is_chinese else key_of("105" if symbol.isalpha() else "116", symbol)
-    about = profile(rng.world, key)
+    about = profile(rng.world, key_of_symbol(symbol))
     fields: dict[str, object] = {"org_id": f"T{symbol}", "org_name_cn": about.name}
     fields |= {"org_short_name_cn": about.name, "main_operation_business": about.industry}
     fields |= {"listed_date": (about.listed - date(1970, 1, 1)).days * 86_400_000}

@@ -10,6 +10,7 @@ import numpy as np
 from adapters.simulator import akshare_bonds, akshare_macro
 from adapters.simulator.akshare_companies import REPORTS as COMPANY_REPORTS
 from adapters.simulator.akshare_company_trades import TRADES, link_page
+from adapters.simulator.keys import key_of
 from adapters.simulator.shapes import (
     GROUPED,
     HISTORY,
@@ -23,7 +24,6 @@ from adapters.simulator.shapes import (
     asked,
     bar_days,
     grouped,
-    key_of,
     read_day,
 )
 from adapters.simulator.world import derivatives

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 
+from adapters.simulator.keys import key_of
 from adapters.simulator.shapes import (
     MONEY,
     Luck,
@@ -14,7 +15,6 @@ from adapters.simulator.shapes import (
     as_json,
     as_xlsx,
     bar_days,
-    key_of,
     months,
 )
 from adapters.simulator.world.instruments import CHINA, INDUSTRIES

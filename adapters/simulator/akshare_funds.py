@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from typing import Final
 
 from adapters.simulator.akshare_quotes import script, sheet
+from adapters.simulator.keys import key_of
 from adapters.simulator.shapes import (
     Luck,
     Payload,
@@ -18,7 +19,6 @@ from adapters.simulator.shapes import (
     as_json,
     as_xls,
     as_xlsx,
-    key_of,
     read_day,
 )
 from adapters.simulator.world.companies import index_earnings

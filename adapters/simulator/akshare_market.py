@@ -5,6 +5,7 @@ from datetime import date, timedelta
 from html import escape
 
 from adapters.simulator.akshare_company_pages import margin_detail
+from adapters.simulator.keys import key_of
 from adapters.simulator.shapes import (
     MONEY,
     Luck,
@@ -15,7 +16,6 @@ from adapters.simulator.shapes import (
     as_json,
     as_xls,
     bar_days,
-    key_of,
     read_day,
 )
 from adapters.simulator.world.companies import index_earnings, turnover

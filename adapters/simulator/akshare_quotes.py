@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from adapters.simulator.akshare_eastmoney import minutes
-from adapters.simulator.shapes import Luck, Payload, Query, Reply, Row, as_json, key_of
+from adapters.simulator.keys import key_of, key_of_index, key_of_symbol
+from adapters.simulator.shapes import Luck, Payload, Query, Reply, Row, as_json
 from adapters.simulator.world import companies
 from adapters.simulator.world.instruments import BOARDS, CHINA, LISTED, Instrument
 from adapters.simulator.world.world import Bar, World
@@ -138,8 +139,7 @@ def _board_quote(query: Query, rng: Luck) -> Reply:
 
 def _abroad(query: Query, rng: Luck) -> Reply:
     """Daily bars of one index abroad, oldest first."""
-    key = sina_key(query.get("symbol", "SWI20"))
-    key = key.replace("us:", "ix:", 1) if key != "us:SPX" else key
+    key = key_of_index(query.get("symbol", "SWI20"))
     rows = [
         {"d": str(bar.day), "o": f"{bar.open}", "h": f"{bar.high}", "l": f"{bar.low}"}
         | {"c": f"{bar.close}", "v": f"{bar.volume}"}
@@ -237,16 +237,6 @@ def jsonp(call: str, content: object) -> Reply:
     return script(f"/*<script>location.href='//sina.com';</script>*/\n{call}({text});")
 
 
-def sina_key(symbol: str) -> str:
-    """The world's key of a symbol such as `sh600519`, `00700`, `AAPL`, `.INX` or `HSI`."""
-    known = {".INX": "us:SPX", ".IXIC": "ix:NDX", ".DJI": "ix:DJIA", "HSI": "hkHSI"}
-    if symbol in known:
-        return known[symbol]
-    if symbol[:2] in {"sh", "sz", "bj"}:
-        return symbol
-    return f"hk{symbol}" if symbol.isdecimal() else f"us:{symbol}"
-
-
 def _history(key: str) -> Callable[[World], Reply]:
     def made(world: World) -> Reply:
         one = world.instrument(key)
@@ -260,17 +250,17 @@ def _history(key: str) -> Callable[[World], Reply]:
 
 
 def _a_history(query: Query, rng: Luck) -> Reply:
-    return _history(sina_key(rng.path.split("/")[3]))(rng.world)
+    return _history(key_of_symbol(rng.path.split("/")[3]))(rng.world)
 
 
 def _us_history(query: Query, rng: Luck) -> Reply:
-    return _history(sina_key(rng.path.rsplit("/", 1)[-1]))(rng.world)
+    return _history(key_of_symbol(rng.path.rsplit("/", 1)[-1]))(rng.world)
 
 
 def _factors(query: Query, rng: Luck) -> Reply:
     """By what prices are multiplied (`hfq`) or divided (`qfq`), from each day on, newest first."""
     *_, symbol, name = rng.path.split("/")
-    key = sina_key(symbol)
+    key = key_of_symbol(symbol)
     made = rng.world.history(key)
     by = made.factor if name.startswith("hfq") else made.factor[-1] / made.factor
     changed = [0, *(np.flatnonzero(np.diff(by)) + 1).tolist()]
@@ -288,7 +278,7 @@ def _factors(query: Query, rng: Luck) -> Reply:
 
 def _us_factors(query: Query, rng: Luck) -> Reply:
     symbol = rng.path.rsplit("/", 1)[-1].removesuffix("_qfq.js")
-    made = rng.world.history(sina_key(symbol))
+    made = rng.world.history(key_of_symbol(symbol))
     by = made.factor / made.factor[-1]
     ends = [*(np.flatnonzero(np.diff(by)) + 1).tolist(), len(by)]
     rows: list[Row] = [
@@ -303,7 +293,7 @@ def _us_factors(query: Query, rng: Luck) -> Reply:
 
 def _shares(query: Query, rng: Luck) -> Reply:
     """The shares that are traded, in units of ten thousand, by day."""
-    one = rng.world.instrument(sina_key(query.get("symbol", "sh600519")))
+    one = rng.world.instrument(key_of_symbol(query.get("symbol", "sh600519")))
     amount = f"{(one.shares or 10**9) * companies.FREE / 1e4:.4f}"
     rows = [{"date": str(day), "amount": amount} for day in (rng.world.days("CN")[0],)]
     return jsonp(f"var KKE_ShareAmount_{one.key}=", rows)
@@ -312,7 +302,7 @@ def _shares(query: Query, rng: Luck) -> Reply:
 def _minutes(query: Query, rng: Luck) -> Reply:
     """The last bars of so many minutes."""
     size, symbol = int(query.get("scale", "1")), query.get("symbol", "sh600519")
-    key = sina_key(symbol)
+    key = key_of_symbol(symbol)
     bars = minutes(rng.world, key, size)[-int(query.get("datalen", "1970")) :]
     rows = [
         {"day": f"{bar.day:%Y-%m-%d %H:%M:%S}", "open": f"{bar.open:.3f}"}
@@ -329,7 +319,7 @@ _STAR_SINCE: Final = date(2019, 7, 22)
 
 def _star(query: Query, rng: Luck) -> Reply:
     """Daily bars of a share of the science board, with those of the trading after the close."""
-    key = sina_key(query.get("symbol", "sh688399"))
+    key = key_of_symbol(query.get("symbol", "sh688399"))
     bars = rng.world.bars(key, _STAR_SINCE)
     rows = [
         {"d": str(bar.day), "o": f"{bar.open:.3f}", "h": f"{bar.high:.3f}", "l": f"{bar.low:.3f}"}

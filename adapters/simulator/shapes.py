@@ -76,33 +76,6 @@ MONEY = {
 # --- dates, walks and encodings ------------------------------------------------------------------
 
 
-def key_of(market: str, code: str) -> str:
-    """The world's key of a security by Eastmoney's number of its market, or by its code alone."""
-    if market in {"105", "106", "107"}:
-        return f"us:{code}"
-    if market == "90":
-        return f"bk:{code}"
-    if market in {"100", "124", "251"}:
-        return {"HSI": "hkHSI", "SPX": "us:SPX"}.get(code, f"ix:{code}")
-    if market.isdecimal() and 101 <= int(market) <= 112:
-        bare = re.sub("(00Y|[0-9]+[A-Z]?)$", "", code)
-        return f"ff:{ {'ZS': 'S', 'ZC': 'C', 'ZW': 'W'}.get(bare, bare) }"
-    if market in {"8", "113", "114", "115", "142", "225"}:
-        return f"future:{re.sub('[msMS]$', '0', code).upper()}"
-    if market in {"10", "12", "221"}:
-        return f"option:{code.replace('-', '')}"
-    if market == "116" or (not market and len(code) == 5):
-        return f"hk{code}"
-    if code.startswith("399"):
-        return f"sz{code}"
-    if market in {"2", "47"} or code.startswith(("93", "95", "98", "H")):
-        return f"sh{code}" if code.startswith("000") else f"zz{code}"
-    if code[:1] in {"4", "8"} and len(code) == 6:
-        return f"bj{code}"
-    in_shanghai = market == "1" if market and code[:1] != "9" else code[:1] in {"5", "6", "9"}
-    return f"{'sh' if in_shanghai else 'sz'}{code}"
-
-
 def read_day(text: str | None) -> date | None:
     """Read 20240131 or 2024-01-31; None for a missing or open date such as 0 or 20500000."""
     digits = (text or "").replace("-", "")

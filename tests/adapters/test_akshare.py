@@ -10,6 +10,7 @@ import pytest
 from adapters.akshare.adapter import AkShareAdapter
 from adapters.fault import UpstreamFault
 from adapters.simulator import FUNCTIONS, Faults, SimulatedUpstream
+from adapters.simulator.world.world import World
 from manifests import AkShareBinding, Catalog, Signature
 from tests.support.installed import NEEDS_AKSHARE
 from tests.support.processes import akshare_workers
@@ -116,6 +117,25 @@ async def test_three_pages_tell_one_profit_of_a_company(
     figures = await rows("stock_financial_analysis_indicator_em", symbol="600519.SH")
     day = [one for one in figures if str(one["REPORT_DATE"]).startswith("2024-12-31")]
     assert [one["PARENTNETPROFIT"] for one in day] == [profit]
+
+
+@pytest.mark.parametrize("symbol", ["SH600519", "600519", "600519.SH", "Kweichow Moutai"])
+async def test_an_instrument_without_its_exchange_or_by_name_has_its_price(
+    catalog: Catalog, adapter: AkShareAdapter, symbol: str
+) -> None:
+    answer = await adapter.fetch(
+        tool(catalog, "stock_individual_spot_xq"), {"symbol": symbol}, PATIENCE_S
+    )
+    told = {row["item"]: row["value"] for row in json.loads(answer.data)}
+    assert (told["代码"], told["现价"]) == ("SH600519", World().close("sh600519"))
+
+
+async def test_an_unknown_name_is_unknown_to_the_simulated_upstream(
+    catalog: Catalog, adapter: AkShareAdapter
+) -> None:
+    for name in ("stock_individual_spot_xq", "stock_us_daily"):
+        with pytest.raises(UpstreamFault, match="404"):
+            await adapter.fetch(tool(catalog, name), {"symbol": "Foo Bar"}, PATIENCE_S)
 
 
 async def test_only_functions_of_the_catalogue_are_ever_called(

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.simulator.akshare import PAYLOADS
+from adapters.simulator.keys import UnknownError
 from adapters.simulator.rapidapi import document
 from adapters.simulator.shapes import Luck
 from adapters.simulator.world import companies, derivatives
@@ -351,11 +352,22 @@ def test_terms_of_a_loan_and_a_deposit_give_their_results() -> None:
         ("aapl", "us:AAPL"),
         ("BTC-USD", "coin:BTC"),
         ("Qwsogvtv82FCd", "coin:BTC"),
+        ("600519", "sh600519"),
+        ("Kweichow Moutai", "sh600519"),
+        ("Apple", "us:AAPL"),
+        ("NASDAQ:TSLA", "us:TSLA"),
     ],
 )
 def test_an_instrument_has_many_spellings(subject: str, key: str) -> None:
     quote: Any = document("/quote", {"symbol": subject}, MADE)
     assert quote["price"] == MADE.close(key)
+
+
+def test_a_name_that_no_instrument_has_is_not_priced() -> None:
+    with pytest.raises(UnknownError, match="is called 'Foo Bar'"):
+        document("/quote", {"symbol": "Foo Bar"}, MADE)
+    assert document("/search", {"q": "Foo Bar"}, MADE) == []
+    assert document("/news", {"query": "Foo Bar"}, MADE) == document("/news", {"query": "?"}, MADE)
 
 
 def test_pairs_lists_and_other_names_of_arguments_are_read() -> None:
