@@ -18,6 +18,7 @@ from adapters.simulator.shapes import (
     as_csv,
     as_json,
     as_page,
+    as_text,
     asked,
     bar_days,
     html_table,
@@ -297,7 +298,7 @@ def _summary(query: Query, rng: Luck) -> Reply:
 
 
 def bond_count(query: Query, rng: Luck) -> Reply:
-    return Reply(f'"{len(_quoted(rng.world))}"'.encode(), "text/html; charset=utf-8")
+    return as_text(f'"{len(_quoted(rng.world))}"')
 
 
 def _quoted(world: World) -> list[Bond]:

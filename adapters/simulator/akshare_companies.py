@@ -1,20 +1,18 @@
 """Simulated answers about companies: reports of Eastmoney's data centre, its pages on one company,
 capital flows, news, and the statements of Sina and 10jqka.
 
-A report is a table of fields. A field is the key of a value and the fact that it has: `EPS=eps`.
-AkShare reads some reports by the place of a value alone; there a fact stands without a key, and
-`-*3` is three values that it drops.
+A report is a table of fields (`row_of`). AkShare reads some reports by the place of a value alone;
+there a fact stands without a key, and `-*3` is three values that it drops.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
-from functools import cache
 from typing import Final
 
 from adapters.simulator.keys import key_of, key_of_symbol
-from adapters.simulator.shapes import Luck, Query, Row, asked
+from adapters.simulator.shapes import Facts, Luck, Query, Row, asked, row_of
 from adapters.simulator.world.companies import (
     CURRENCIES,
     FREE,
@@ -36,8 +34,6 @@ from adapters.simulator.world.companies import (
 from adapters.simulator.world.instruments import CHINA, LISTED
 from adapters.simulator.world.world import Payout, World
 
-Facts = dict[str, object]
-
 BEIJING: Final = ("bj430047", "bj830799", "bj835185")
 """Shares of Beijing, of which the world lists none."""
 
@@ -49,23 +45,6 @@ _MARKETS: Final = {
     "bj": "069001017",
 }
 """Eastmoney's numbers of markets, by the beginning of a key."""
-
-
-@cache
-def _fields(text: str) -> tuple[tuple[str, str], ...]:
-    """The keys and facts of a report."""
-    found = list[tuple[str, str]]()
-    for word in text.split():
-        if word.startswith("-"):
-            found += [(f"F{len(found) + n}", "") for n in range(int(word[2:] or 1))]
-        else:
-            name, _, fact = word.partition("=")
-            found.append((name, fact) if fact else (f"F{len(found)}", name))
-    return tuple(found)
-
-
-def row_of(text: str, facts: Facts) -> Row:
-    return {name: facts.get(fact) for name, fact in _fields(text)}
 
 
 def at_midnight(day: date | None) -> str | None:

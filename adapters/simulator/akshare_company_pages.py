@@ -13,26 +13,31 @@ from typing import Final
 from adapters.simulator.akshare_companies import (
     SHEET_HEAD,
     SHEETS,
-    Facts,
     Made,
     accounts,
     capital,
     held,
     payouts_of,
     profiles,
-    row_of,
     stated,
 )
 from adapters.simulator.keys import key_of, key_of_symbol
 from adapters.simulator.shapes import (
+    Facts,
     Luck,
     Payload,
     Query,
     Reply,
     Row,
     as_json,
+    as_page,
+    as_text,
     as_xlsx,
     read_day,
+    row_of,
+    script,
+    sheet,
+    to_json,
 )
 from adapters.simulator.world.companies import (
     Event,
@@ -56,7 +61,7 @@ from adapters.simulator.world.world import World
 def _company_type(query: Query, rng: Luck) -> Reply:
     """The page that tells AkShare of what type a company is."""
     body = '<html><body><input id="hidctype" type="hidden" value="4"></body></html>'
-    return Reply(body.encode(), "text/html; charset=utf-8")
+    return as_text(body)
 
 
 def _stated_days(query: Query, rng: Luck) -> Reply:
@@ -150,8 +155,8 @@ def _news(query: Query, rng: Luck) -> Reply:
         | {"code": _article(one, event), "content": f"{event.kind}。{event.title}。", "image": ""}
         for event in events(rng.world, one.key, first, rng.world.now)[:10]
     ]
-    text = as_json({"code": 0, "result": {"cmsArticleWebOld": rows}}).body.decode()
-    return Reply(f"{query.get('cb', 'jQuery')}({text})".encode(), "application/javascript")
+    text = to_json({"code": 0, "result": {"cmsArticleWebOld": rows}})
+    return script(f"{query.get('cb', 'jQuery')}({text})")
 
 
 def _notices(query: Query, rng: Luck) -> Reply:
@@ -245,11 +250,10 @@ def _tables(page: str) -> Payload:
 
     def answer(query: Query, rng: Luck) -> Reply:
         code = re.search(r"\d{6}", rng.path)
-        text = as_json(_grid(rng.world, key_of("", code[0] if code else "000063"), page))
+        text = to_json(_grid(rng.world, key_of("", code[0] if code else "000063"), page))
         if page == "finance":
-            body = f'<html><body><p id="main">{text.body.decode()}</p></body></html>'
-            return Reply(body.encode(), "text/html; charset=utf-8")
-        return as_json({"flashData": text.body.decode()})
+            return as_page(f'<p id="main">{text}</p>')
+        return as_json({"flashData": text})
 
     return answer
 
@@ -258,10 +262,9 @@ def _bonus(query: Query, rng: Luck) -> Reply:
     """A company's payouts as a table."""
     code = re.search(r"\d{6}", rng.path)
     text = f'(SECURITY_CODE="{code[0] if code else "603444"}")'
-    lines = [
-        "报告期 董事会日期 股东大会预案公告日期 实施公告日 分红方案说明 A股股权登记日 A股除权除息日"
-    ]
-    lines[0] += " 分红总额 方案进度 股利支付率 税前分红率"
+    head = "报告期 董事会日期 股东大会预案公告日期 实施公告日 分红方案说明 A股股权登记日"
+    head += " A股除权除息日 分红总额 方案进度 股利支付率 税前分红率"
+    rows = list[list[str]]()
     for facts in payouts_of({"filter": text}, rng):
         cash, shares, net = (float(str(facts[n])) for n in ("cash", "shares", "net_profit"))
         paid = cash / 10 * shares
@@ -269,12 +272,8 @@ def _bonus(query: Query, rng: Luck) -> Reply:
         cells = [str(facts["report_name"]), *days, str(facts["plan"])]
         cells += [str(facts["eve"])[:10], str(facts["day"])[:10], f"{paid / 1e8:.2f}亿"]
         cells += [str(facts["progress"]), f"{paid / net * 100:.2f}%"]
-        lines.append(" ".join([*cells, f"{float(str(facts['rate'])) * 100:.2f}%"]))
-    rows = ("<td>" + "</td><td>".join(line.split()) + "</td>" for line in lines)
-    head, *others = (f"<tr>{row}</tr>" for row in rows)
-    table = f"<thead>{head.replace('td>', 'th>')}</thead><tbody>{''.join(others)}</tbody>"
-    body = f"<html><body><table>{table}</table></body></html>"
-    return Reply(body.encode("gbk"), "text/html; charset=gbk")
+        rows.append([*cells, f"{float(str(facts['rate'])) * 100:.2f}%"])
+    return sheet([[head.split(), *rows]], has_head=True)
 
 
 _INDEXES: Final[Mapping[str, Mapping[str, str]]] = {

@@ -10,7 +10,6 @@ from typing import Final
 
 from adapters.simulator.akshare_companies import (
     HEAD,
-    Facts,
     Made,
     at_midnight,
     company,
@@ -22,7 +21,17 @@ from adapters.simulator.akshare_companies import (
     subjects,
     table,
 )
-from adapters.simulator.shapes import Luck, Query, Reply, Row, asked, bar_days, read_day
+from adapters.simulator.shapes import (
+    Facts,
+    Luck,
+    Query,
+    Reply,
+    Row,
+    as_text,
+    asked,
+    bar_days,
+    read_day,
+)
 from adapters.simulator.world.calendar import between
 from adapters.simulator.world.companies import (
     DEPARTMENTS,
@@ -340,7 +349,7 @@ def _banks(query: Query, rng: Luck) -> Iterator[Facts]:
 def link_page(query: Query, rng: Luck) -> Reply:
     """The page from which AkShare reads the last day of the links."""
     text = f'<html><div class="title"><span>（{rng.world.days("CN")[-1]}）</span></div></html>'
-    return Reply(text.encode(), "text/html; charset=utf-8")
+    return as_text(text)
 
 
 # --- holders who trade, pledges, visits, moods, goodwill ------------------------------------------

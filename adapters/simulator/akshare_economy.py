@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 
-from adapters.simulator.keys import key_of
+from adapters.simulator.akshare_funds import LONGEST, fund_key
 from adapters.simulator.shapes import (
     MONEY,
     Luck,
@@ -13,9 +13,13 @@ from adapters.simulator.shapes import (
     Row,
     as_csv,
     as_json,
+    as_page,
     as_xlsx,
     bar_days,
+    html_table,
     months,
+    script,
+    to_json,
 )
 from adapters.simulator.world.instruments import CHINA, INDUSTRIES
 from adapters.simulator.world.world import Bar
@@ -115,15 +119,9 @@ def _fund_staff(query: Query, rng: Luck) -> Reply:
     return as_json({"content": rows, "totalElements": len(rows), "totalPages": 1})
 
 
-LONGEST_FUND = 6 * 365
-"""The days of an open fund."""
-
-
 def _fund_bars(code: str, rng: Luck, days: int = 0) -> tuple[list[int], list[Bar]]:
     """The values of an open fund, all or those of the last days, with their Unix times in ms."""
-    first = rng.world.now - timedelta(days or LONGEST_FUND)
-    is_listed = code.startswith(("15", "51", "56", "58"))
-    bars = rng.world.bars(key_of("", code) if is_listed else f"of{code}", first)
+    bars = rng.world.bars(fund_key(code), rng.world.now - timedelta(days or LONGEST))
     noon = time(0)
     starts = (datetime.combine(bar.day, noon, UTC).timestamp() for bar in bars)
     return [round(start * 1000) - 8 * 3_600_000 for start in starts], bars
@@ -146,8 +144,8 @@ def _fund_values(query: Query, rng: Luck) -> Reply:
     named["Data_rateInSimilarPersent"] = [[w, round(100 - rank / 20, 2)] for w, rank in places]
     named["Data_millionCopiesIncome"] = [[w, round(0.3 + rank / 9e3, 4)] for w, rank in places]
     named["Data_sevenDaysYearIncome"] = [[w, round(1.1 + rank / 3e3, 3)] for w, rank in places]
-    text = "".join(f"var {name} = {as_json(v).body.decode()};" for name, v in named.items())
-    return Reply(text.encode(), "application/javascript; charset=utf-8")
+    text = "".join(f"var {name} = {to_json(v)};" for name, v in named.items())
+    return script(text)
 
 
 _SPANS = {"m": 30, "q": 91, "hy": 182, "y": 365, "try": 1096, "fiy": 1826, "sy": 181}
@@ -165,12 +163,11 @@ def _fund_returns(query: Query, rng: Luck) -> Reply:
 def _fund_payouts(query: Query, rng: Luck) -> Reply:
     """A page without payouts and splits of an open fund."""
     heads = ("年份 权益登记日 除息日 每份分红 分红发放日", "年份 拆分折算日 拆分类型 拆分折算比例")
-    tables = "<table><tr><td>-</td></tr></table>"
-    for head, nothing in zip(heads, ("暂无分红信息!", "暂无拆分信息!"), strict=True):
-        cells = "".join(f"<th>{name}</th>" for name in head.split())
-        row = "".join(f"<td>{nothing}</td>" for _ in head.split())
-        tables += f"<table><tr>{cells}</tr><tr>{row}</tr></table>"
-    return Reply(f"<html><body>{tables}</body></html>".encode(), "text/html; charset=utf-8")
+    tables = [
+        html_table([[nothing] * len(head.split())], head.split())
+        for head, nothing in zip(heads, ("暂无分红信息!", "暂无拆分信息!"), strict=True)
+    ]
+    return as_page(html_table([["-"]]), *tables)
 
 
 def _currency_rank(query: Query, rng: Luck) -> Reply:

@@ -21,6 +21,7 @@ from adapters.simulator.shapes import (
     bar_days,
     html_table,
     read_day,
+    to_json,
 )
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.economy import (
@@ -186,7 +187,7 @@ def _spot_shares(query: Query, rng: Luck) -> Reply:
             rows.append({**row, "scss": makers, "xyyhs": []})
         sectors.append({"name": sector, "list": rows})
     data = {"dates": {f"d{n}": str(day) for n, day in enumerate(days[-6:-1])}, "datas": sectors}
-    text = as_json(data).body.decode()
+    text = to_json(data)
     script = "/newstatic/js/common/emdataview.js"
     return as_page(
         f'<script>pagedata= {text};\n        </script>\n        <script src="{script}"></script>'
@@ -405,7 +406,7 @@ def _freight_boxes(query: Query, rng: Luck) -> Reply:
         tables.append(rows)
     inner = {"entities": {"7a55585f-3fb3-44e6-9b54-beea1cd20b4d": {"data": tables}}}
     data = {"elements": {"content": {"content": inner}}}
-    text = f"window.infographicData={as_json(data).body.decode()};"
+    text = f"window.infographicData={to_json(data)};"
     return as_page(f"<script>{text}</script>", "<script></script>" * 3)
 
 

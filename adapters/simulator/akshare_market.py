@@ -14,9 +14,12 @@ from adapters.simulator.shapes import (
     Reply,
     Row,
     as_json,
+    as_text,
     as_xls,
     bar_days,
+    html_table,
     read_day,
+    to_json,
 )
 from adapters.simulator.world.companies import index_earnings, turnover
 from adapters.simulator.world.world import Bar
@@ -46,7 +49,7 @@ def _csindex(query: Query, rng: Luck) -> Reply:
 
 def _index_bars(rng: Luck, code: str, days: tuple[date, ...]) -> list[tuple[Bar, float]]:
     """The bars of an index, and what was paid in each."""
-    key = key_of("1" if code.startswith("000") else "2", code)
+    key = key_of("2", code)
     bars = rng.world.bars(key, days[0], days[-1]) if days else []
     return list(zip(bars, rng.world.paid(key, bars), strict=True))
 
@@ -136,9 +139,8 @@ def _boc_quotes(query: Query, rng: Luck) -> Reply:
     for day in days[::-1]:
         mid = 100 * rng.world.rate(money, "CNY", day)
         lines.append([str(day), *(f"{mid * k:.2f}" for k in (0.998, 0.99, 1.002, 1, 1))])
-    table = "".join("<tr><td>" + "</td><td>".join(line) + "</td></tr>" for line in lines)
-    text = f'<html><body><select id="money_code">{options}</select><table>{table}</table></body>'
-    return Reply(f"{text}</html>".encode("gbk"), "text/html; charset=gbk")
+    form = f'<select id="money_code">{options}</select>'
+    return as_text(f"<html><body>{form}{html_table(lines)}</body></html>", charset="gbk")
 
 
 # --- Tencent -------------------------------------------------------------------------------------
@@ -149,8 +151,8 @@ _IN_SHARES = ("sh688", "sz399", "sh000", "sz000")
 
 def _assigned(query: Query, data: object) -> Reply:
     """JSON assigned to the variable that the request names."""
-    text = as_json({"code": 0, "msg": "", "data": data}).body.decode()
-    return Reply(f"{query.get('_var', 'v')}={text}".encode(), "text/html; charset=utf-8")
+    text = to_json({"code": 0, "msg": "", "data": data})
+    return as_text(f"{query.get('_var', 'v')}={text}")
 
 
 def _tencent(query: Query, rng: Luck) -> Reply:
@@ -158,15 +160,15 @@ def _tencent(query: Query, rng: Luck) -> Reply:
     key, _, first, last, most, adjust = [*query.get("param", "").split(","), *[""] * 6][:6]
     bars = rng.world.bars(key, read_day(first), read_day(last), adjust=adjust) if key else []
     lots = 100 if key.startswith(_IN_SHARES) else 1
-    one = rng.world.instrument(key)
-    rows = [
-        [
-            *(str(bar.day), f"{bar.open}", f"{bar.close}", f"{bar.high}", f"{bar.low}"),
-            *(f"{bar.volume * lots}", {}, f"{turnover(one, bar.volume):.2f}"),
-            *(f"{bar.volume * (bar.open + bar.close) / 200:.2f}", ""),
-        ]
-        for bar in bars[-int(most or 640) :]
-    ]
+    one, rows = rng.world.instrument(key), list[list[object]]()
+    for bar in bars[-int(most or 640) :]:
+        prices = (bar.open, bar.close, bar.high, bar.low)
+        rows.append([str(bar.day), *map(str, prices), f"{bar.volume * lots}"])
+        if not key.startswith("hk"):
+            amount = bar.volume * (bar.open + bar.close) / 200
+            rows[-1] += [{}, f"{turnover(one, bar.volume):.2f}", f"{amount:.2f}", ""]
+        elif adjust:
+            rows[-1] += ["", "", ""]
     return _assigned(query, {key: {f"{adjust}day": rows, "qt": {}}})
 
 
@@ -232,6 +234,8 @@ MARKET: Mapping[tuple[str, str], Payload] = {
     ("www.szse.cn", "/api/report/ShowReport/data"): _margin_szse,
     ("biz.finance.sina.com.cn", "/forex/forex.php"): _boc_quotes,
     ("proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get"): _tencent,
+    ("web.ifzq.gtimg.cn", "/appstock/app/kline/kline"): _tencent,
+    ("web.ifzq.gtimg.cn", "/appstock/app/hkfqkline/get"): _tencent,
     ("web.ifzq.gtimg.cn", "/other/klineweb/klineWeb/weekTrends"): _tencent_weeks,
     ("datacenter-api.jin10.com", "/reports/list"): _reports,
     ("datacenter-api.jin10.com", "/sentiment/datas"): _sentiment,

@@ -4,7 +4,7 @@ Sina packs long histories into a stream of bits, six to a character of base64, t
 `packed` writes the form that Sina numbers 3466: each day's differences to the day before.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Final
 
@@ -12,7 +12,17 @@ import numpy as np
 
 from adapters.simulator.akshare_eastmoney import minutes
 from adapters.simulator.keys import key_of, key_of_index, key_of_symbol
-from adapters.simulator.shapes import Luck, Payload, Query, Reply, Row, as_json
+from adapters.simulator.shapes import (
+    Luck,
+    Payload,
+    Query,
+    Reply,
+    Row,
+    as_json,
+    as_text,
+    script,
+    to_json,
+)
 from adapters.simulator.world import companies
 from adapters.simulator.world.instruments import BOARDS, CHINA, LISTED, Instrument
 from adapters.simulator.world.world import Bar, World
@@ -227,13 +237,9 @@ def _step(number: int) -> str:
     return f"1{int(number > 0)}{'1' * (abs(number) - 1)}0"
 
 
-def script(text: str) -> Reply:
-    return Reply(text.encode(), "application/javascript; charset=utf-8")
-
-
 def jsonp(call: str, content: object) -> Reply:
     """JSON as the argument of a call, after Sina's line against being embedded."""
-    text = as_json(content).body.decode()
+    text = to_json(content)
     return script(f"/*<script>location.href='//sina.com';</script>*/\n{call}({text});")
 
 
@@ -272,7 +278,7 @@ def _factors(query: Query, rng: Luck) -> Reply:
         rows = [row | {"s": "1.0", "u": "0.0"} for row in rows]
     if key.startswith("hk"):
         rows = [row | {"c": "0.0"} for row in rows]
-    text = as_json({"total": len(rows), "data": rows}).body.decode()
+    text = to_json({"total": len(rows), "data": rows})
     return script(f"var {symbol}{name[:3]}={text}\n/* 模拟 */")
 
 
@@ -287,7 +293,7 @@ def _us_factors(query: Query, rng: Luck) -> Reply:
         for at in reversed(ends)
     ]
     rows.append({"d": "1900-01-01", "f": f"{by[0]:.16f}", "c": "0.0"})
-    text = as_json({"total": len(rows), "data": rows}).body.decode()
+    text = to_json({"total": len(rows), "data": rows})
     return script(f"var {symbol}_qfq={text}\n/* 模拟 */")
 
 
@@ -351,7 +357,7 @@ def _fields(one: Instrument, bar: Bar, paid: float) -> list[object]:
 def quoted(values: Mapping[str, Sequence[object]]) -> Reply:
     """Quotes as scripts that assign texts to variables."""
     lines = (f'var hq_str_{name}="{",".join(map(str, cells))}";' for name, cells in values.items())
-    return Reply("\n".join([*lines, ""]).encode("gbk", "replace"), "text/html; charset=GB18030")
+    return as_text("\n".join([*lines, ""]), charset="gbk")
 
 
 def share_quote(world: World, symbol: str) -> Sequence[object]:
@@ -372,7 +378,7 @@ def _fund_list(query: Query, rng: Luck) -> Reply:
     }.get(node, [])
     more = ("ticktime", "code") if node == "close_fund" else ("ticktime", "code", "a", "b")
     rows = [_node_row(rng.world, key) | dict.fromkeys(more, "15:00:00") for key in keys]
-    return script(f"IO.XSRV2.CallbackList['da_yPT46_Ll7K6WD']({as_json(rows).body.decode()});")
+    return script(f"IO.XSRV2.CallbackList['da_yPT46_Ll7K6WD']({to_json(rows)});")
 
 
 def _node_row(world: World, key: str) -> dict[str, object]:
@@ -384,26 +390,6 @@ def _node_row(world: World, key: str) -> dict[str, object]:
         "open": f"{bar.open:.3f}", "high": f"{bar.high:.3f}", "low": f"{bar.low:.3f}",
         "volume": bar.volume * 100, "amount": round(bar.volume * 50 * (bar.open + bar.close)),
     }  # fmt: skip
-
-
-def sheet(
-    tables: Iterable[Sequence[Sequence[object]]], *, has_head: bool = False, charset: str = "gbk"
-) -> Reply:
-    """Rows of tables as HTML; the first ones may be heads."""
-
-    def row(cells: Sequence[object], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
-
-    text = "".join(
-        "<table>"
-        + "".join(
-            row(cells, "th" if has_head and not at else "td") for at, cells in enumerate(table)
-        )
-        + "</table>"
-        for table in tables
-    )
-    page = f'<html><head><meta charset="{charset}"></head><body>{text}</body></html>'
-    return Reply(page.encode(charset, "replace"), f"text/html; charset={charset}")
 
 
 _LIST = "/api/qt/clist/get"
