@@ -18,18 +18,14 @@ from adapters.simulator.akshare_bonds import BONDS
 from adapters.simulator.akshare_company_pages import COMPANY_PAGES
 from adapters.simulator.akshare_derivatives import DERIVATIVES
 from adapters.simulator.akshare_eastmoney import EASTMONEY
-from adapters.simulator.akshare_economy import ECONOMY
 from adapters.simulator.akshare_funds import FUNDS
 from adapters.simulator.akshare_macro import MACRO
-from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.akshare_quotes import QUOTES
 from adapters.simulator.shapes import Payload, Reply, Request, Simulation
 from manifests import Catalog
 
 PAYLOADS: Mapping[tuple[str, str], Payload] = {
     **EASTMONEY,
-    **MARKET,
-    **ECONOMY,
     **COMPANY_PAGES,
     **BONDS,
     **MACRO,

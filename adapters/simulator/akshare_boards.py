@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from typing import Final
 
 from adapters.simulator.akshare_bonds import bond_count, bond_quotes
-from adapters.simulator.akshare_company_pages import szse_margin
+from adapters.simulator.akshare_company_pages import margin_detail, szse_margin
 from adapters.simulator.keys import key_of_symbol
 from adapters.simulator.shapes import (
     Facts,
@@ -273,6 +273,39 @@ def _ticks(query: Query, rng: Luck) -> Reply:
     return Reply(text.encode(), "text/html; charset=gbk")
 
 
+_IN_SHARES = ("sh688", "sz399", "sh000", "sz000")
+"""The beginnings of keys whose volume Tencent counts in shares, not in lots of a hundred."""
+
+
+def _assigned(query: Query, data: object) -> Reply:
+    """JSON assigned to the variable that the request names."""
+    text = to_json({"code": 0, "msg": "", "data": data})
+    return as_text(f"{query.get('_var', 'v')}={text}")
+
+
+def _tencent(query: Query, rng: Luck) -> Reply:
+    """At most so many of the last daily bars of a range, by the key of a security."""
+    key, _, first, last, most, adjust = [*query.get("param", "").split(","), *[""] * 6][:6]
+    bars = rng.world.bars(key, read_day(first), read_day(last), adjust=adjust) if key else []
+    lots = 100 if key.startswith(_IN_SHARES) else 1
+    one, rows = rng.world.instrument(key), list[list[object]]()
+    for bar in bars[-int(most or 640) :]:
+        prices = (bar.open, bar.close, bar.high, bar.low)
+        rows.append([str(bar.day), *map(str, prices), f"{bar.volume * lots}"])
+        if not key.startswith("hk"):
+            amount = bar.volume * (bar.open + bar.close) / 200
+            rows[-1] += [{}, f"{turnover(one, bar.volume):.2f}", f"{amount:.2f}", ""]
+        elif adjust:
+            rows[-1] += ["", "", ""]
+    return _assigned(query, {key: {f"{adjust}day": rows, "qt": {}}})
+
+
+def _tencent_weeks(query: Query, rng: Luck) -> Reply:
+    """The weeks of a security, of which AkShare reads the first day."""
+    bars = rng.world.bars(query.get("code", "sh000001"))
+    return _assigned(query, [[str(bar.day), f"{bar.close}"] for bar in (bars[0], *bars[4::5])])
+
+
 # --- exchanges -----------------------------------------------------------------------------------
 
 _MAIN: Final = [one for one in CHINA if one.key.startswith("sh60")]
@@ -341,6 +374,38 @@ def _shenzhen(query: Query, rng: Luck) -> Reply:
         row: list[str | float] = [board, one.code, one.name, str(listing_day(rng.world, one))]
         rows.append([*row, f"{one.shares:,}", f"{free_shares(one):,}", INDUSTRIES[one.code]])
     return as_xlsx(rows)
+
+
+def _margin_sse(query: Query, rng: Luck) -> Reply:
+    """Shanghai margin trading by day; the total is lending plus borrowed value, newest first."""
+    if query.get("tabType") == "mxtype":
+        return margin_detail(query, rng)
+    rows = list[Row]()
+    days = bar_days(rng.world, read_day(query.get("beginDate")), read_day(query.get("endDate")))
+    debts = rng.world.series("margin of Shanghai", days, 8e11, 0.004)
+    for day, owed in zip(days, debts, strict=True):
+        rng = rng.about("margin of Shanghai", day)
+        lent = round(6e-3 * owed)
+        rows.append(
+            {"detailFlag": "", "opDate": f"{day:%Y%m%d}", "rqchl": None}
+            | {"rqmcl": rng.randint(10**7, 9 * 10**7), "rqyl": lent // 8, "rqylje": lent}
+            | {"rqylzl": None, "rzche": None, "rzmre": round(owed * rng.uniform(0.05, 0.1))}
+            | {"rzrqjyzl": round(owed) + lent, "rzye": round(owed)}
+            | {"securityAbbr": "", "stockCode": ""}
+        )
+    return as_json({"result": rows[::-1], "pageHelp": {"total": len(rows), "pageCount": 1}})
+
+
+def _margin_szse(query: Query, rng: Luck) -> Reply:
+    """Shenzhen margin trading on one day, hundreds of millions with thousands separators."""
+    day = read_day(query.get("txtDate")) or rng.world.now
+    owed = rng.world.series("margin of Shenzhen", [day], 7000, 0.004)[0]
+    lent = 0.009 * owed
+    row = {"jrrzmr": owed * 0.06, "jrrzye": owed, "jrrjmc": lent / 20, "jrrjyl": lent / 8}
+    row |= {"jrrjye": lent, "jrrzrjye": owed + lent}
+    data = [{name: f"{value:,.2f}" for name, value in row.items()}]
+    head = {"catalogid": query.get("CATALOGID"), "subname": query.get("txtDate"), "recordcount": 1}
+    return as_json([{"metadata": head, "data": data, "error": None}])
 
 
 # --- Tonghuashun ---------------------------------------------------------------------------------
@@ -425,6 +490,12 @@ _CENTER = "/quotes_service/api/json_v2.php/Market_Center."
 _VIP = "vip.stock.finance.sina.com.cn"
 
 BOARD_PAYLOADS: Mapping[tuple[str, str], Payload] = {
+    ("query.sse.com.cn", "/marketdata/tradedata/queryMargin.do"): _margin_sse,
+    ("www.szse.cn", "/api/report/ShowReport/data"): _margin_szse,
+    ("proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get"): _tencent,
+    ("web.ifzq.gtimg.cn", "/appstock/app/kline/kline"): _tencent,
+    ("web.ifzq.gtimg.cn", "/appstock/app/hkfqkline/get"): _tencent,
+    ("web.ifzq.gtimg.cn", "/other/klineweb/klineWeb/weekTrends"): _tencent_weeks,
     ("www.swsresearch.com", f"{_SW}/index_publish/trend/"): _shenwan_days,
     ("www.swsresearch.com", f"{_SW}/index_publish/details/timelines/"): _shenwan_minutes,
     ("www.swsresearch.com", f"{_SW}/index_publish/details/component_stocks/"): _shenwan_members,

@@ -25,6 +25,7 @@ from adapters.simulator.world.companies import (
     holder_number,
     holders,
     issued,
+    of_period,
     peers,
     profile,
     statements,
@@ -203,8 +204,7 @@ def _appointments(query: Query, rng: Luck) -> Iterator[Facts]:
 def _paid(world: World, key: str, payout: Payout) -> Facts | None:
     """A payout of the year before it, and what was published about that year."""
     year = date(payout.day.year - 1, 12, 31)
-    parts = statements(world, key)
-    part = next((one for one in parts if one.period == year), None)
+    part = of_period(world, key, year)
     if part is None or part.published > payout.day:
         return None
     cash, bonus = payout.cash * 10, payout.bonus * 10
@@ -249,7 +249,7 @@ def _change(holder: Holder) -> str:
 
 def held(world: World, key: str, period: date) -> Iterator[Facts]:
     """The ten largest holders of a company at the end of a quarter, if it is published."""
-    part = next((one for one in statements(world, key) if one.period == period), None)
+    part = of_period(world, key, period)
     if part is None:
         return
     price, own = world.close(key, period), company(world, key)

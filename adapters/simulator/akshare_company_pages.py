@@ -6,7 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from statistics import median
 from typing import Final
 
@@ -52,7 +52,7 @@ from adapters.simulator.world.companies import (
     valuations,
     year_before,
 )
-from adapters.simulator.world.instruments import CHINA, Instrument
+from adapters.simulator.world.instruments import CHINA, INDUSTRIES, Instrument
 from adapters.simulator.world.world import World
 
 # --- Eastmoney -----------------------------------------------------------------------------------
@@ -360,6 +360,37 @@ def _home(query: Query, rng: Luck) -> Reply:
     return Reply(b"<html></html>", "text/html")
 
 
+def _closing(rng: Luck) -> int:
+    """The Unix time of the close in Shanghai, on the world's day."""
+    return int(datetime.combine(rng.world.now, time(8), UTC).timestamp())
+
+
+def _flashes(query: Query, rng: Luck) -> Reply:
+    """Twenty news flashes of the base day, ten minutes apart, a fifth of them important."""
+    rows = list[Row]()
+    for at in range(20):
+        one = rng.choice(CHINA)
+        change = rng.world.latest(one.key, 1)[-1].change
+        moved = "走强" if change > 0.5 else "回落" if change < -0.5 else "震荡"
+        title = f"{INDUSTRIES[one.code]}板块{one.name}{moved}"
+        row = {"id": 2_000_000 - at, "title": title, "level": "B" if at % 5 == 0 else "C"}
+        text = f"【{title}】{one.name}涨跌幅{change:+.2f}%。"
+        rows.append(row | {"content": text, "ctime": _closing(rng) - at * 600})
+    return as_json({"error": 0, "data": {"roll_data": rows}})
+
+
+def _crowd(query: Query, rng: Luck) -> Reply:
+    """Stocks ranked by followers, posts or deals, whichever `order_by` names."""
+    rows = [
+        {"symbol": one.key.upper(), "name": one.name, "current": rng.world.close(one.key)}
+        | {kind: rng.randint(10**4, 3 * 10**6) for kind in ("follow", "tweet", "deal")}
+        | {f"{kind}7d": rng.randint(10, 9000) for kind in ("follow", "tweet", "deal")}
+        for one in CHINA
+    ]
+    rows.sort(key=lambda row: float(str(row.get(query.get("order_by", "follow"), 0))), reverse=True)
+    return as_json({"data": {"count": len(rows), "list": rows}, "error_code": 0})
+
+
 def margin_detail(query: Query, rng: Luck) -> Reply:
     """Margin trading of the shares of Shanghai on one day."""
     day, rows = read_day(query.get("detailsDate")) or rng.world.now, list[Row]()
@@ -473,6 +504,8 @@ _FREE_FIELDS = "secucode code period rank holder holder_kind shares_kind held fr
 _ALL_FIELDS = "secucode code period rank holder shares_kind held percent"
 
 COMPANY_PAGES: Mapping[tuple[str, str], Payload] = {
+    ("www.cls.cn", "/v1/roll/get_roll_list"): _flashes,
+    ("xueqiu.com", "/service/v5/stock/screener/screen"): _crowd,
     (_EMWEB, f"{_ANALYSIS}/Index"): _company_type,
     **{
         (_EMWEB, f"{_ANALYSIS}/{name}{end}"): payload

@@ -44,6 +44,7 @@ from adapters.simulator.world.companies import (
     issued,
     listed_of,
     northbound,
+    of_period,
     profile,
     statements,
 )
@@ -153,17 +154,31 @@ def _departments(query: Query, rng: Luck) -> Iterator[Facts]:
     """What each department of a broker bought and sold in blocks, and how the shares went on."""
     found = _recent(query, rng.world, "N_DATE")
     for number, name in enumerate(DEPARTMENTS):
-        bought = [block for block in found if block.buyer == name]
-        sold = [block for block in found if block.seller == name]
-        if not bought and not sold:
-            continue
-        spent, got = (round(sum(b.amount for b in side) / 1e4, 2) for side in (bought, sold))
-        facts: Facts = {"department": name, "code": f"1000{number}", "buys": len(bought)}
-        facts |= {"sells": len(sold), "spent": spent, "got": got, "net": round(spent - got, 2)}
-        facts["day"] = at_midnight(max(block.day for block in (*bought, *sold)))
-        names = [rng.world.instrument(block.key).name for block in bought]
-        facts["names"] = ",".join(dict.fromkeys(names)) or None
-        yield facts | _fared(rng.world, bought, (1, 5, 10, 20))
+        bought = [(one, one.amount) for one in found if one.buyer == name]
+        sold = [(one, one.amount) for one in found if one.seller == name]
+        if facts := _of_department(rng.world, name, bought, sold, ",", 1e4):
+            facts["code"] = f"1000{number}"
+            yield facts | _fared(rng.world, [one for one, _ in bought], (1, 5, 10, 20))
+
+
+_Deals = Sequence[tuple[Block | Board, float]]
+"""Trades, and the amount of each."""
+
+
+def _of_department(
+    world: World, name: str, bought: _Deals, sold: _Deals, sep: str, unit: float = 1.0
+) -> Facts:
+    """What a department of a broker bought and sold; nothing of one that did not trade."""
+    if not bought and not sold:
+        return {}
+    spent, got = (round(sum(amount for _, amount in side) / unit, 2) for side in (bought, sold))
+    names = dict.fromkeys(world.instrument(one.key).name for one, _ in bought)
+    return {
+        "department": name, "buys": len(bought), "sells": len(sold), "spent": spent, "got": got,
+        "net": round(spent - got, 2), "amount": round(spent + got, 2),
+        "times": len(bought) + len(sold), "names": sep.join(names) or None,
+        "day": at_midnight(max(one.day for one, _ in (*bought, *sold))),
+    }  # fmt: skip
 
 
 # --- the list of a day's most traded -------------------------------------------------------------
@@ -268,16 +283,9 @@ def _houses(query: Query, rng: Luck) -> Iterator[Facts]:
     for number, name in enumerate(DEPARTMENTS):
         bought = [(b, s.bought) for b in found for s in b.buyers if s.department == name]
         sold = [(b, s.sold) for b in found for s in b.sellers if s.department == name]
-        spent, got = (round(sum(amount for _, amount in side), 2) for side in (bought, sold))
-        if not bought and not sold:
-            continue
-        facts: Facts = {"department": name, "code": f"1018{number:04}", "buys": len(bought)}
-        facts |= {"sells": len(sold), "spent": spent, "got": got, "net": round(spent - got, 2)}
-        facts |= {"amount": round(spent + got, 2), "times": len(bought) + len(sold)}
-        facts["day"] = at_midnight(max(one.day for one, _ in (*bought, *sold)))
-        shares = (rng.world.instrument(one.key).name for one, _ in bought)
-        facts["names"] = " ".join(dict.fromkeys(shares)) or None
-        yield facts | _fared(rng.world, [one for one, _ in bought], (1, 2, 3, 5, 10))
+        if facts := _of_department(rng.world, name, bought, sold, " "):
+            facts["code"] = f"1018{number:04}"
+            yield facts | _fared(rng.world, [one for one, _ in bought], (1, 2, 3, 5, 10))
 
 
 def _house(query: Query, rng: Luck) -> Iterator[Facts]:
@@ -471,9 +479,8 @@ def _executives(query: Query, rng: Luck) -> Iterator[Facts]:
 def _goodwill(query: Query, rng: Luck) -> Iterator[Facts]:
     """Goodwill in the statements of a quarter: a part of the other assets."""
     period = period_of(query)
-    for key in keys_of(query) if period else ():
-        parts = statements(rng.world, key)
-        part = next((one for one in parts if one.period == period), None)
+    for key in keys_of(query):
+        part = of_period(rng.world, key, period) if period else None
         if part is None:
             continue
         facts = stated(rng.world, key, part)

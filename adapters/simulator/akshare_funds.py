@@ -5,7 +5,7 @@ its holdings the weights of that day.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 from adapters.simulator.keys import key_of
@@ -20,6 +20,7 @@ from adapters.simulator.shapes import (
     as_text,
     as_xls,
     as_xlsx,
+    bar_days,
     html_table,
     read_day,
     script,
@@ -28,7 +29,7 @@ from adapters.simulator.shapes import (
 )
 from adapters.simulator.world.companies import index_earnings
 from adapters.simulator.world.economy import money
-from adapters.simulator.world.instruments import INDUSTRIES, LISTED
+from adapters.simulator.world.instruments import CHINA, INDUSTRIES, LISTED
 from adapters.simulator.world.world import Bar, World
 
 OPEN_FUNDS: Final = {
@@ -313,6 +314,70 @@ def _notices(query: Query, rng: Luck) -> Reply:
     return as_json({"Data": rows, "ErrCode": 0, "TotalCount": len(rows)})
 
 
+def _fund_bars(code: str, rng: Luck, days: int = 0) -> tuple[list[int], list[Bar]]:
+    """The values of an open fund, all or those of the last days, with their Unix times in ms."""
+    bars = rng.world.bars(fund_key(code), rng.world.now - timedelta(days or LONGEST))
+    noon = time(0)
+    starts = (datetime.combine(bar.day, noon, UTC).timestamp() for bar in bars)
+    return [round(start * 1000) - 8 * 3_600_000 for start in starts], bars
+
+
+def _fund_values(query: Query, rng: Luck) -> Reply:
+    """What is shown of an open fund, as JavaScript: values, ranks among its like, income."""
+    code = rng.path.rpartition("/")[2].removesuffix(".js")
+    at, bars = _fund_bars(code, rng)
+    ranks = [round(n) for n in rng.world.series(f"rank {code}", [b.day for b in bars], 900, 0.05)]
+    pairs = list(zip(at, bars, strict=True))
+    units = [
+        {"x": when, "y": bar.close, "equityReturn": round(bar.change, 2), "unitMoney": ""}
+        for when, bar in pairs
+    ]
+    places = list(zip(at, ranks, strict=True))
+    named: dict[str, object] = {"fS_code": code, "Data_netWorthTrend": units}
+    named["Data_ACWorthTrend"] = [[when, bar.close] for when, bar in pairs]
+    named["Data_rateInSimilarType"] = [{"x": w, "y": rank, "sc": "2000"} for w, rank in places]
+    named["Data_rateInSimilarPersent"] = [[w, round(100 - rank / 20, 2)] for w, rank in places]
+    named["Data_millionCopiesIncome"] = [[w, round(0.3 + rank / 9e3, 4)] for w, rank in places]
+    named["Data_sevenDaysYearIncome"] = [[w, round(1.1 + rank / 3e3, 3)] for w, rank in places]
+    text = "".join(f"var {name} = {to_json(v)};" for name, v in named.items())
+    return script(text)
+
+
+_SPANS = {"m": 30, "q": 91, "hy": 182, "y": 365, "try": 1096, "fiy": 1826, "sy": 181}
+
+
+def _fund_returns(query: Query, rng: Luck) -> Reply:
+    """What an open fund returned since the beginning of a span, in percent."""
+    code = query.get("fundCode", "000001")
+    at, bars = _fund_bars(code, rng, _SPANS.get(query.get("type", "se"), 0))
+    start = bars[0].close if bars else 1.0
+    points = [[w, round((b.close / start - 1) * 100, 2)] for w, b in zip(at, bars, strict=True)]
+    return as_json({"Data": [{"name": code, "data": points}], "ErrCode": 0})
+
+
+def _fund_payouts(query: Query, rng: Luck) -> Reply:
+    """A page without payouts and splits of an open fund."""
+    heads = ("年份 权益登记日 除息日 每份分红 分红发放日", "年份 拆分折算日 拆分类型 拆分折算比例")
+    tables = [
+        html_table([[nothing] * len(head.split())], head.split())
+        for head, nothing in zip(heads, ("暂无分红信息!", "暂无拆分信息!"), strict=True)
+    ]
+    return as_page(html_table([["-"]]), *tables)
+
+
+def _fund_staff(query: Query, rng: Luck) -> Reply:
+    """Registered staff of fund houses, on one page."""
+    rows = list[Row]()
+    for one in CHINA:
+        staff = rng.randint(80, 900)
+        rows.append(
+            {"orgName": f"{one.name}基金管理有限公司", "orgType": "公募基金管理公司"}
+            | {"workerTotalNum": staff, "operNum": int(staff * 0.9), "salesmanNum": staff // 10}
+            | {"investmentManagerNum": staff // 20, "fundManagerNum": staff // 9}
+        )
+    return as_json({"content": rows, "totalElements": len(rows), "totalPages": 1})
+
+
 # --- Danjuan -------------------------------------------------------------------------------------
 
 
@@ -495,12 +560,63 @@ def _sina_members(query: Query, rng: Luck) -> Reply:
     return as_text(text, charset="gbk")
 
 
+def _csindex(query: Query, rng: Luck) -> Reply:
+    """Daily bars of one CSI index with its names, sample size and earnings ratio."""
+    code = query.get("indexCode", "000300")
+    days = bar_days(rng.world, read_day(query.get("startDate")), read_day(query.get("endDate")))
+    key, world = key_of("2", code), rng.world
+    name, number = world.instrument(key).name, len(world.weights(key))
+    ratios = dict(zip(world.history(key).days, index_earnings(world, key).tolist(), strict=True))
+    rows = [
+        {"tradeDate": f"{bar.day:%Y%m%d}", "indexCode": code, "indexNameCnAll": name}
+        | {"indexNameCn": name, "indexNameEnAll": f"CSI {code} Index"}
+        | {"indexNameEn": f"CSI {code}", "open": bar.open, "high": bar.high, "low": bar.low}
+        | {"close": bar.close, "change": round(bar.close - bar.before, 2)}
+        | {"changePct": round(bar.change, 2), "tradingVol": round(bar.volume / 1e4, 2)}
+        | {"tradingValue": round(paid / 1e8, 2), "consNumber": number}
+        | {"peg": round(ratios[bar.day], 2)}
+        for bar, paid in _index_bars(rng, code, days)
+    ]
+    return as_json({"code": "200", "msg": "Success", "data": rows, "success": True})
+
+
+def _index_bars(rng: Luck, code: str, days: tuple[date, ...]) -> list[tuple[Bar, float]]:
+    """The bars of an index, and what was paid in each."""
+    key = key_of("2", code)
+    bars = rng.world.bars(key, days[0], days[-1]) if days else []
+    return list(zip(bars, rng.world.paid(key, bars), strict=True))
+
+
+def _cnindex(query: Query, rng: Luck) -> Reply:
+    """Daily bars of one CNI index as bare lists, newest first.
+
+    The order is day, current, high, open, low, close, change, percent, amount, volume, average.
+    """
+    days = bar_days(rng.world, read_day(query.get("startDate")), read_day(query.get("endDate")))
+    rows = [
+        [
+            *(str(bar.day), bar.close, bar.high, bar.open, bar.low, bar.close),
+            *(round(bar.close - bar.before, 2), f"{bar.change:.2f}%"),
+            *(round(paid, 2), bar.volume * 100, None),
+        ]
+        for bar, paid in reversed(_index_bars(rng, query.get("indexCode", ""), days))
+    ]
+    data = {"code": query.get("indexCode"), "data": rows}
+    return as_json({"code": 200, "message": "OK", "data": data})
+
+
 _API = "api.fund.eastmoney.com"
 _F10 = "fundf10.eastmoney.com"
 _OSS = "/static/html/csindex/public/uploads/file/autofile"
 _DJ = "danjuanfunds.com"
 
 FUNDS: Mapping[tuple[str, str], Payload] = {
+    ("gs.amac.org.cn", "/amac-infodisc/api/pof/personOrg"): _fund_staff,
+    ("fund.eastmoney.com", "/pingzhongdata/*.js"): _fund_values,
+    (_API, "/pinzhong/LJSYLZS"): _fund_returns,
+    (_F10, "/fhsp_*.html"): _fund_payouts,
+    ("www.csindex.com.cn", "/csindex-home/perf/index-perf"): _csindex,
+    ("hq.cnindex.com.cn", "/market/market/getIndexDailyDataWithDataFormat"): _cnindex,
     (_API, "/f10/lsjz"): _values,
     (_API, "/FundTradeRank/GetRankList"): _ranked_indices,
     (_API, "/f10/HYPZ/"): _industries,

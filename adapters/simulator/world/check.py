@@ -101,7 +101,8 @@ def _body(world: World, host: str, path: str, at: str = "", **asked: str) -> byt
 def _view(world: World, host: str, path: str, **asked: str) -> Any:
     """The JSON that is answered, whatever is around it; of a data centre the rows of a report."""
     body = _body(world, host, path, **asked)
-    answer = orjson.loads(re.sub(rb"^[^\[{]*|[^\]}]*$", b"", body))
+    start = min(place for place in map(body.find, (b"[", b"{")) if place >= 0)
+    answer = orjson.loads(body[start : 1 + max(map(body.rfind, (b"]", b"}")))])
     return answer["result"]["data"] if "result" in answer else answer
 
 
@@ -602,7 +603,7 @@ def _later(world: World) -> Found:
 
 
 _IDENTITIES: tuple[Callable[[World], Found], ...] = (
-    *(_ordered, _adjusted, _exchange, _curves, _bonds, _quotes, _convertibles, _released),
+    *(_exchange, _curves, _ordered, _adjusted, _bonds, _quotes, _convertibles, _released),
     *(_limited, _ranges, _weeks, _indices, _funds, _held, _worth, _sources, _rates),
     *(_minutes, _futures, _parity, _days, _later, _stated, _owned, _told, _ratios, _spot),
 )
