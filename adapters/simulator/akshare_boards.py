@@ -249,7 +249,7 @@ def _bills(query: Query, rng: Luck) -> Reply:
     bars = rng.world.minutes(key, day or rng.world.days("CN")[-1])
     if rng.path.endswith("Count"):
         return as_json(str(min(len(bars), 60)))
-    fields = "symbol=key name=name ticktime=day:%H:%M:%S price=close:.3f volume=units:d"
+    fields = "symbol=key name=name ticktime=day:%H:%M:%S price=close:.3f volume=hundreds:d"
     fields += " prev_price=before:.3f"
     rows = bar_rows(fields, rng.world, key, bars[::-1])
     kinds = ["U" if bar.close >= bar.before else "D" for bar in bars[::-1]]

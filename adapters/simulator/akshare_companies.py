@@ -518,7 +518,7 @@ def _items(query: Query, rng: Luck) -> Iterator[Facts]:
             words += [f"{year}/FY"] if month == 12 else [f"{year}/Q{month}"] if month > 3 else []
             for report in words:
                 is_quarter = report[-2:] in ("Q1", "Q2", "Q3", "Q4")
-                facts |= {"report": report, "report_type": _TYPES[month], "standard": "准则"}
+                facts |= {"report": report, "report_type": _TYPES[month]}
                 if is_listing and name.startswith("RPT_US"):
                     yield dict(facts)
                 elif report in text or (day in text and not is_quarter):

@@ -432,21 +432,11 @@ def _moods(query: Query, rng: Luck) -> Iterator[Facts]:
     """What is thought of a share on its last days: scores from 0 to 100."""
     for key in subjects(query):
         days = bar_days(rng.world, most=30)[::-1]
-        names = ("part of institutions", "score", "wish")
+        names = ("part of institutions", "score")
         series = (rng.world.series(f"{name} of {key}", days, 50, 0.01) for name in names)
-        rows = list(zip(days, *series, strict=True))
-        for at, (day, part, score, wish) in enumerate(rows):
-            last = [row[3] for row in rows[at : at + 5]]
-            mean, before = sum(last) / len(last), rows[min(at + 1, len(rows) - 1)][3]
-            yield company(rng.world, key) | {
-                "day": at_midnight(day),
-                "part": round(part / 100, 4),
-                "score": round(score, 2),
-                "wish": round(wish, 2),
-                "wish_mean": round(mean, 2),
-                "wish_change": round(wish - before, 2),
-                "wish_mean_change": round((wish - before) / 5, 2),
-            }
+        for day, part, score in zip(days, *series, strict=True):
+            facts = {"day": at_midnight(day), "part": round(part / 100, 4)}
+            yield company(rng.world, key) | facts | {"score": round(score, 2)}
 
 
 def _executives(query: Query, rng: Luck) -> Iterator[Facts]:

@@ -171,14 +171,9 @@ def _industries(query: Query, rng: Luck) -> Reply:
             group = groups.setdefault(INDUSTRIES[LISTED[member].code], [0.0, 0.0])
             group[0], group[1] = group[0] + weight, group[1] + worth
         rows = [
-            {
-                "BZDM": code,
-                "FSRQ": str(day),
-                "HYDM": "C",
-                "HYMC": industry,
-                "SZ": f"{worth / 1e4:.2f}",
-            }
-            | {"SZDesc": f"{worth / 1e4:.2f}", "ZJZBL": f"{weight * 100:.2f}"}
+            {"BZDM": code, "FSRQ": str(day), "HYDM": "C", "HYMC": industry}
+            | dict.fromkeys(("SZ", "SZDesc"), f"{worth / 1e4:.2f}")
+            | {"ZJZBL": f"{weight * 100:.2f}"}
             | {f"x{place}": None for place in range(9)}
             for industry, (weight, worth) in groups.items()
         ]
@@ -226,10 +221,8 @@ def _traded(query: Query, rng: Luck) -> Reply:
     rows = dict[str, Row]()
     for key, one in LISTED.items():
         if (one.kind, one.exchange) == ("fund", "CN"):
-            bar, last = (
-                rng.world.bars(key, day - timedelta(20), day)[-1],
-                rng.world.latest(key, 1)[-1],
-            )
+            bar = rng.world.bars(key, day - timedelta(20), day)[-1]
+            last = rng.world.latest(key, 1)[-1]
             rows[f"f{one.code}"] = (
                 {"code": one.code, "typename": "股票型", "net": f"{bar.close}", "name": one.name}
                 | {"totalnet": f"{bar.close}", "newnet": f"{last.close}"}
@@ -298,15 +291,13 @@ def _ratings(query: Query, rng: Luck) -> Reply:
 def _notices(query: Query, rng: Luck) -> Reply:
     """The notices of a fund: its report of each quarter, or what the kind is about."""
     code = query.get("fundcode", "000001")
+    name = _name(rng.world, code)
     kind = {"2": "分红公告", "4": "基金经理变更公告"}.get(query.get("type", "3"), "季度报告")
     years = range(rng.world.now.year - 2, rng.world.now.year + 1)
     days = [one for year in years for one in _quarters(rng.world, str(year))[::-1]]
     rows = [
-        {
-            "FUNDCODE": code,
-            "TITLE": f"{_name(rng.world, code)}:{day.year}年第{day.month // 3}期{kind}",
-        }
-        | {"ShortTitle": _name(rng.world, code), "NEWCATEGORY": query.get("type", "3")}
+        {"FUNDCODE": code, "TITLE": f"{name}:{day.year}年第{day.month // 3}期{kind}"}
+        | {"ShortTitle": name, "NEWCATEGORY": query.get("type", "3")}
         | {"PUBLISHDATEDesc": str(day), "PUBLISHDATE": str(day), "ATTACHTYPE": "0"}
         | {"ID": f"AN{day:%Y%m%d}{code}"}
         for day in days
@@ -428,10 +419,8 @@ def _achieved(world: World, code: str) -> object:
     def row(label: str, first: date, last: date) -> Row:
         gain, fall = _span(world.bars(fund_key(code), first, last))
         rank = f"{1 + int(999 * world.luck('rank', code, label))}/1000"
-        return {"period_time": label, "self_nav": f"{gain:.2f}%"} | {
-            "self_max_draw_down": f"{fall:.2f}%",
-            "self_nav_rank": rank,
-        }
+        row = {"period_time": label, "self_nav": f"{gain:.2f}%"}
+        return row | {"self_max_draw_down": f"{fall:.2f}%", "self_nav_rank": rank}
 
     now = world.now
     years = [row(str(y), date(y, 1, 1), date(y, 12, 31)) for y in range(now.year - 3, now.year)]

@@ -20,6 +20,7 @@ from adapters.simulator.shapes import (
     Row,
     as_json,
     as_text,
+    bar_rows,
     script,
     to_json,
 )
@@ -150,11 +151,8 @@ def _board_quote(query: Query, rng: Luck) -> Reply:
 def _abroad(query: Query, rng: Luck) -> Reply:
     """Daily bars of one index abroad, oldest first."""
     key = key_of_index(query.get("symbol", "SWI20"))
-    rows = [
-        {"d": str(bar.day), "o": f"{bar.open}", "h": f"{bar.high}", "l": f"{bar.low}"}
-        | {"c": f"{bar.close}", "v": f"{bar.volume}"}
-        for bar in rng.world.bars(key)[-int(query.get("num", "10000")) :]
-    ]
+    bars = rng.world.bars(key)[-int(query.get("num", "10000")) :]
+    rows = bar_rows("d=date o=open:s h=high:s l=low:s c=close:s v=volume:s", rng.world, key, bars)
     return as_json({"result": {"status": {"code": 0}, "data": rows}})
 
 
@@ -310,13 +308,8 @@ def _minutes(query: Query, rng: Luck) -> Reply:
     size, symbol = int(query.get("scale", "1")), query.get("symbol", "sh600519")
     key = key_of_symbol(symbol)
     bars = minutes(rng.world, key, size)[-int(query.get("datalen", "1970")) :]
-    rows = [
-        {"day": f"{bar.day:%Y-%m-%d %H:%M:%S}", "open": f"{bar.open:.3f}"}
-        | {"high": f"{bar.high:.3f}", "low": f"{bar.low:.3f}", "close": f"{bar.close:.3f}"}
-        | {"volume": str(bar.volume * 100), "amount": f"{amount:.4f}"}
-        for bar, amount in zip(bars, rng.world.paid(key, bars), strict=True)
-    ]
-    return jsonp("=", rows)
+    fields = "day=date open=open:.3f high=high:.3f low=low:.3f close=close:.3f volume=hundreds:d"
+    return jsonp("=", bar_rows(f"{fields} amount=paid:.4f", rng.world, key, bars))
 
 
 _STAR_SINCE: Final = date(2019, 7, 22)
@@ -327,13 +320,14 @@ def _star(query: Query, rng: Luck) -> Reply:
     """Daily bars of a share of the science board, with those of the trading after the close."""
     key = key_of_symbol(query.get("symbol", "sh688399"))
     bars = rng.world.bars(key, _STAR_SINCE)
-    rows = [
-        {"d": str(bar.day), "o": f"{bar.open:.3f}", "h": f"{bar.high:.3f}", "l": f"{bar.low:.3f}"}
-        | {"c": f"{bar.close:.3f}", "v": str(bar.volume * 100), "pv": str(bar.volume // 50)}
-        | {"e": f"{bar.volume // 50 * bar.close:.0f}"}
-        for bar in bars
-    ]
-    return jsonp("var _kcb=", rows)
+    fields = "d=date o=open:.3f h=high:.3f l=low:.3f c=close:.3f v=hundreds:d"
+    return jsonp(
+        "var _kcb=",
+        [
+            {**row, "pv": str(bar.volume // 50), "e": f"{bar.volume // 50 * bar.close:.0f}"}
+            for row, bar in zip(bar_rows(fields, rng.world, key, bars), bars, strict=True)
+        ],
+    )
 
 
 def _fields(one: Instrument, bar: Bar, paid: float) -> list[object]:

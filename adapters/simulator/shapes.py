@@ -172,15 +172,15 @@ def row_of(fields: str, facts: Mapping[str, object]) -> dict[str, object]:
 
 def bar_facts(world: World, key: str, bars: Sequence[Bar]) -> Iterator[Facts]:
     """What rows tell of each bar of an instrument: `date` is its day as text, `move` and `percent`
-    are its change, `paid` is what was paid in it, `units` what was traded, not in lots of China.
+    are its change, `paid` is what was paid in it, `hundreds` is its volume in units, where that is
+    in lots of a hundred.
     """
     one = world.instrument(key)
-    lot = 100 if one.exchange == "CN" else 1
     for bar, paid in zip(bars, world.paid(key, bars), strict=True):
         yield {
             "key": key, "code": one.code, "name": one.name, **bar._asdict(), "date": str(bar.day),
             "move": bar.close - bar.before, "percent": bar.change, "paid": paid,
-            "units": bar.volume * lot,
+            "hundreds": bar.volume * 100,
         }  # fmt: skip
 
 

@@ -106,26 +106,29 @@ def _view(world: World, host: str, path: str, **asked: str) -> Any:
     return answer["result"]["data"] if "result" in answer else answer
 
 
-def _bars(
-    world: World, key: str, klt: str = "101", fqt: str = "0", **asked: str
-) -> list[list[str]]:
+def _lines(world: World, key: str, klt: str = "101", **asked: str) -> list[str]:
     """The lines that Eastmoney answers about a security of Shanghai or Shenzhen."""
     market = "1" if key.startswith("sh") else "0"
-    query = {"secid": f"{market}.{key[2:]}", "klt": klt, "fqt": fqt, "beg": "20050104", **asked}
-    return [line.split(",") for line in _view(world, *_KLINE, **query)["data"]["klines"]]
+    query = {"secid": f"{market}.{key[2:]}", "klt": klt, "beg": "20050104", **asked}
+    lines: list[str] = _view(world, *_KLINE, **query)["data"]["klines"]
+    return lines
+
+
+def _bars(world: World, key: str, klt: str = "101", **asked: str) -> list[list[str]]:
+    """The values in these lines."""
+    return [line.split(",") for line in _lines(world, key, klt, **asked)]
 
 
 def _ranges(world: World) -> Found:
     """A range has the prices of the whole history."""
     for one in CHINA:
-        whole = {line[0]: line for line in _bars(world, one.key)}
-        days = [*whole]
+        whole = _lines(world, one.key)
         for number in range(RANGES):
-            first = int(world.luck("range", one.key, number) * (len(days) - 300))
-            some = days[first : first + 200]
-            asked = {"beg": some[0].replace("-", ""), "end": some[-1].replace("-", "")}
-            found = {line[0]: line for line in _bars(world, one.key, **asked)}
-            yield _one(found == {day: whole[day] for day in some}, f"{one.key} {asked}")
+            first = int(world.luck("range", one.key, number) * (len(whole) - 300))
+            some = whole[first : first + 200]
+            ends = [line[:10].replace("-", "") for line in (some[0], some[-1])]
+            found = _lines(world, one.key, beg=ends[0], end=ends[1])
+            yield _one(found == some, f"{one.key} {ends}")
 
 
 def _ordered(world: World) -> Found:

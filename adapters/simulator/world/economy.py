@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from adapters.simulator.world.calendar import FIRST, Exchange, between, trading_days
+from adapters.simulator.world.calendar import FIRST, LAST, Exchange, between, trading_days
 from adapters.simulator.world.instruments import CHINA
-from adapters.simulator.world.world import ANCHOR, LAST, Bar, Floats, History, World
+from adapters.simulator.world.world import ANCHOR, Bar, Floats, History, World
 
 # --- curves and money rates ----------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.simulator.world import derivatives
-from adapters.simulator.world.calendar import Exchange, between, trading_days
+from adapters.simulator.world.calendar import LAST, Exchange, between, trading_days
 from adapters.simulator.world.instruments import BOARDS, CHINA, LISTED, Instrument, lot_of, unlisted
 
 VERSION: Final = 2
@@ -33,9 +33,6 @@ _STREAM: Final = 1
 NOW: Final = date(2026, 6, 30)
 ANCHOR: Final = date(2024, 1, 2)
 """The day on which an instrument has its level."""
-
-LAST: Final = date(2026, 12, 31)
-"""The last day of the calendars, up to which histories are made."""
 
 Floats = NDArray[np.float64]
 

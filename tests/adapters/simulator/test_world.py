@@ -240,6 +240,8 @@ def test_the_world_is_shown() -> None:
     said = json.loads(finport("world", "show", "AAPL", "--json", "--now", "2024-02-01").stdout)
     assert said["simulated"] is True
     assert said["days"][-1]["day"] == "2024-02-01"
+    closed = finport("world", "show", "600519", "--from", "2024-02-10", "--to", "2024-02-11")
+    assert "no day of trading in this range" in closed.stdout
     listed = json.loads(finport("world", "show", "--json").stdout)
     assert {"key": "fx:USD", "name": "USD", "kind": "currency", "close": 1.0} in listed
 
@@ -250,6 +252,7 @@ def test_the_world_is_shown() -> None:
         (("show", "600519", "--now", "1999-01-01"), "a day from 2024-01-02 to 2026-12-31"),
         (("show", "600519", "--from", "soon"), "does not match the format"),
         (("check", "--seeds", "0"), "is not in the range"),
+        *((("show", text), "is no instrument") for text in ("us:", ":", "foo:bar", "a\nb")),
     ],
 )
 def test_what_the_world_can_not_be_is_a_usage_error(
@@ -258,11 +261,6 @@ def test_what_the_world_can_not_be_is_a_usage_error(
     done = finport("world", *arguments)
     assert done.returncode == 2
     assert wanted in done.stderr
-
-
-def test_a_range_without_trading_is_said() -> None:
-    done = finport("world", "show", "600519", "--from", "2024-02-10", "--to", "2024-02-11")
-    assert "no day of trading in this range" in done.stdout
 
 
 def test_a_market_that_contradicts_itself_is_found() -> None:
@@ -448,10 +446,3 @@ def test_a_long_range_of_yield_curves_is_cut_to_its_page() -> None:
     asked = {"termId": "0.1", "startDate": "2005-01-04", "endDate": "2026-06-30", "pageSize": "50"}
     found = json.loads(curves(asked, Luck("", MADE)).body)
     assert (len(found["records"]), found["data"]["total"]) == (50, 50)
-
-
-@pytest.mark.parametrize("text", ["us:", ":", "foo:bar", "a\nb"])
-def test_what_is_no_instrument_is_a_usage_error(text: str) -> None:
-    done = finport("world", "show", text)
-    assert done.returncode == 2
-    assert "is no instrument" in done.stderr
