@@ -6,8 +6,9 @@ by host and path; `FUNCTIONS` names the AkShare functions all of whose requests 
 values are invented. Other functions are answered under `/tables/{tool}`.
 """
 
-import re
+from collections import defaultdict
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 import orjson
 
@@ -17,18 +18,14 @@ from adapters.simulator.akshare_bonds import BONDS
 from adapters.simulator.akshare_company_pages import COMPANY_PAGES
 from adapters.simulator.akshare_derivatives import DERIVATIVES
 from adapters.simulator.akshare_eastmoney import EASTMONEY
-from adapters.simulator.akshare_economy import ECONOMY
 from adapters.simulator.akshare_funds import FUNDS
 from adapters.simulator.akshare_macro import MACRO
-from adapters.simulator.akshare_market import MARKET
 from adapters.simulator.akshare_quotes import QUOTES
 from adapters.simulator.shapes import Payload, Reply, Request, Simulation
 from manifests import Catalog
 
 PAYLOADS: Mapping[tuple[str, str], Payload] = {
     **EASTMONEY,
-    **MARKET,
-    **ECONOMY,
     **COMPANY_PAGES,
     **BONDS,
     **MACRO,
@@ -152,28 +149,19 @@ FUNCTIONS: frozenset[str] = frozenset({
 })  # fmt: skip
 
 
-_SUBJECT = re.compile(
-    r"(?<=^/pingzhongdata/)\d+|(?<=^/fhsp_)\d+|(?<=/jsonp\.php/)[^/]*|(?<=/jsonp_v2\.php/)[^/]*"
-    r"|(?<=/realstock/company/)[^/]+|(?<=/hkstock/)[^/]+|(?<=/staticdata/us/)[^/]+"
-    r"|(?<=/reinstatement/)[^/]+|(?<=^/futures/quotes/).+|(?<=^/futures/view/optionsDP.php/).+"
-    r"|(?<=^/jbgk_)\d+|(?<=^/data/fundrating_)[\d_-]+|(?<=^/data/Net/info/).+|(?<=/indexid/).+"
-    r"|(?<=/analysis/)\w+|(?<=/achievement/)\w+|(?<=/ratio/)\w+|(?<=/fund/detail/)\w+"
-    r"|(?<=^/sf/)day-.+|(?<=^/sj/jycs/).+|(?<=^/data/busiparamdata/future/).+"
-    r"|(?<=^/thshy/detail/code/).+|(?<=^/v4/line/).+"
-    r"|(?<=^/djapi/fund/)\d+|(?<=/autofile/cons/).+|(?<=/closeweight/).+|(?<=/indicator/).+"
-    r"|(?<=^/api/stock/finance/)\d+|(?<=^/new/)\d+"
-    r"|(?<=^/bond/info/)\w+|(?<=^/bond/quotes/)\w+|(?<=^/sf2/day-)[\d-]+"
-    r"|(?<=/SelectByDocId/)data_docId=\d+|(?<=^/listes/)list_billionairesx\d\d(?=xwor)"
-    r"|(?<=^/)(?:(?:rn=[^&]*&)?list=.*)?$"
-)
-"""What an upstream has as a part of the path: the code of a fund or a share, a day, or the name of
-the variable that its answer is assigned to.
-"""
-
-
 def payload_of(host: str, path: str) -> Payload | None:
-    """The payload of requests to this host and path."""
-    return PAYLOADS.get((host, path)) or PAYLOADS.get((host, _SUBJECT.sub("*", path)))
+    """The payload of requests to this host and path. What an upstream has as a part of the path,
+    such as the code of a fund, a day or the name of a variable, is a `*` in `PAYLOADS`.
+    """
+    return PAYLOADS.get((host, path)) or next(
+        (PAYLOADS[host, known] for known in _PATTERNS[host] if fnmatchcase(path, known)), None
+    )
+
+
+_PATTERNS: defaultdict[str, list[str]] = defaultdict(list)
+for _host, _path in PAYLOADS:
+    if "*" in _path:
+        _PATTERNS[_host].append(_path)
 
 
 def simulate(catalog: Catalog) -> Simulation:

@@ -2,24 +2,31 @@
 and the days of the exchanges; and the trades of a day.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from typing import Final
 
 from adapters.simulator.akshare_bonds import bond_count, bond_quotes
-from adapters.simulator.akshare_company_pages import szse_margin
-from adapters.simulator.akshare_quotes import sina_key
+from adapters.simulator.akshare_company_pages import margin_detail, szse_margin
+from adapters.simulator.keys import key_of_symbol
 from adapters.simulator.shapes import (
+    Facts,
     Luck,
     Payload,
     Query,
     Reply,
     Row,
     as_json,
+    as_text,
     as_xlsx,
     bar_days,
+    bar_facts,
+    bar_rows,
     grouped,
     read_day,
+    row_of,
+    script,
+    to_json,
 )
 from adapters.simulator.world.companies import (
     FREE,
@@ -43,30 +50,37 @@ _SHENWAN: Final = {
 """Indices of Shenwan by code. The world has them as `sw801001`, ten shares each."""
 
 
+_KLT: Final = {"WEEK": "102", "MONTH": "103"}
+"""Eastmoney's numbers of weeks and months by Shenwan's names."""
+
+
+def _shenwan_facts(world: World, code: str, bars: Sequence[Bar]) -> Iterator[Facts]:
+    """What is told of each bar of one index: its volume in millions, what was paid in hundred
+    millions.
+    """
+    for facts, bar in zip(bar_facts(world, f"sw{code}", bars), bars, strict=True):
+        facts |= {"millions": round(bar.volume / 1e6, 2), "title": _SHENWAN.get(code, code)}
+        yield facts | {"sum": round(float(str(facts["paid"])) / 1e8, 2)}
+
+
 def _shenwan_days(query: Query, rng: Luck) -> Reply:
     """The days, weeks or months of one index."""
     code = query.get("swindexcode", "801030")
-    klt = {"WEEK": "102", "MONTH": "103"}.get(query.get("period", "DAY"), "101")
-    bars = grouped(rng.world.bars(f"sw{code}"), klt)
-    rows = [
-        {"swindexcode": code, "bargaindate": str(bar.day), "openindex": bar.open}
-        | {"maxindex": bar.high, "minindex": bar.low, "closeindex": bar.close}
-        | {"hike": round(bar.close - bar.before, 2), "markup": round(bar.change, 2)}
-        | {"bargainamount": round(bar.volume / 1e6, 2)}
-        | {"bargainsum": round(amount / 1e8, 2)}
-        for bar, amount in zip(bars, rng.world.paid(f"sw{code}", bars), strict=True)
-    ]
+    bars = grouped(rng.world.bars(f"sw{code}"), _KLT.get(query.get("period", ""), ""))
+    fields = (
+        "swindexcode=code bargaindate=date openindex=open maxindex=high minindex=low "
+        "closeindex=close hike=move:2 markup=percent:2 bargainamount=millions bargainsum=sum"
+    )
+    rows = [row_of(fields, facts) for facts in _shenwan_facts(rng.world, code, bars)]
     return as_json({"code": "200", "message": "ok", "data": rows})
 
 
 def _shenwan_minutes(query: Query, rng: Luck) -> Reply:
     """The minutes of the last day of one index."""
     code = query.get("swindexcode", "801001")
-    rows = [
-        {"l1": code, "l2": _SHENWAN.get(code, code), "l8": bar.close}
-        | {"trading_date": f"{bar.day:%Y-%m-%d}", "trading_time": f"{bar.day:%H:%M:%S}"}
-        for bar in rng.world.minutes(f"sw{code}", rng.world.days("CN")[-1])
-    ]
+    bars = rng.world.minutes(f"sw{code}", rng.world.days("CN")[-1])
+    fields = "l1=code l2=title l8=close trading_date=day:%Y-%m-%d trading_time=day:%H:%M:%S"
+    rows = [row_of(fields, facts) for facts in _shenwan_facts(rng.world, code, bars)]
     return as_json({"code": "200", "message": "ok", "data": rows})
 
 
@@ -84,48 +98,39 @@ def _shenwan_members(query: Query, rng: Luck) -> Reply:
 
 def _shenwan_now(query: Query, rng: Luck) -> Reply:
     """The quotes of all indices."""
-    rows = list[Row]()
-    for code, name in _SHENWAN.items():
-        bar = rng.world.latest(f"sw{code}", 1)[-1]
-        rows.append(
-            {"swindexcode": code, "swindexname": name, "l3": bar.before, "l4": bar.open}
-            | {
-                "l5": round(rng.world.paid(f"sw{code}", [bar])[0] / 1e8, 2),
-                "l6": bar.high,
-                "l7": bar.low,
-            }
-            | {"l8": bar.close, "l11": round(bar.volume / 1e6, 2)}
-        )
+    fields = (
+        "swindexcode=code swindexname=title l3=before l4=open l5=sum l6=high l7=low l8=close "
+        "l11=millions"
+    )
+    rows = [
+        row_of(fields, facts)
+        for code in _SHENWAN
+        for facts in _shenwan_facts(rng.world, code, rng.world.latest(f"sw{code}", 1))
+    ]
     return as_json({"code": "200", "data": {"count": len(rows), "results": rows}})
 
 
 def _shenwan_report(query: Query, rng: Luck) -> Reply:
     """What is told of the indices on days, weeks or months."""
-    klt = {"WEEK": "102", "MONTH": "103"}.get(query.get("type", "DAY"), "101")
     exact = read_day(query.get("bargaindate"))
     first, last = (exact or read_day(query.get(name)) for name in ("start_date", "end_date"))
     rows = list[Row]()
-    for code, name in list(_SHENWAN.items())[:4]:
+    klt = _KLT.get(query.get("type", ""), "")
+    head = "swindexcode=code swindexname=title bargaindate=date closeindex=close"
+    head += " bargainamount=millions markup=percent:2"
+    for code in list(_SHENWAN)[:4]:
         members = rng.world.holdings(f"sw{code}", last)
-        since = first - timedelta(70) if first else rng.world.now - timedelta(70)
-        for bar in grouped(rng.world.bars(f"sw{code}", since, last), klt):
-            if (first and bar.day < first) or (not first and bar.day < rng.world.now):
-                continue
+        since = (first or rng.world.now) - timedelta(70)
+        bars = grouped(rng.world.bars(f"sw{code}", since, last), klt)
+        bars = [bar for bar in bars if bar.day >= (first or rng.world.now)]
+        for bar, facts in zip(bars, _shenwan_facts(rng.world, code, bars), strict=True):
             worth = sum(rng.world.close(m, bar.day) * LISTED[m].shares for m in members) / 1e8
             shares = sum(LISTED[member].shares for member in members)
             ratio = round(bar.close / rng.world.instrument(f"sw{code}").level * 18, 2)
             rows.append(
-                {"swindexcode": code, "swindexname": name, "bargaindate": str(bar.day)}
-                | {"closeindex": bar.close, "bargainamount": round(bar.volume / 1e6, 2)}
-                | {
-                    "markup": round(bar.change, 2),
-                    "turnoverrate": round(bar.volume * 1e4 / shares / FREE, 2),
-                }
-                | {
-                    "pe": ratio,
-                    "pb": round(ratio / 8, 2),
-                    "meanprice": round(worth * 1e8 / shares, 2),
-                }
+                row_of(head, facts)
+                | {"turnoverrate": round(bar.volume * 1e4 / shares / FREE, 2), "pe": ratio}
+                | {"pb": round(ratio / 8, 2), "meanprice": round(worth * 1e8 / shares, 2)}
                 | {"bargainsumrate": 25.0, "negotiablessharesum1": round(worth, 2)}
                 | {"negotiablessharesum2": round(worth / len(members), 2), "dp": 2.5}
             )
@@ -134,8 +139,7 @@ def _shenwan_report(query: Query, rng: Luck) -> Reply:
 
 def _shenwan_ends(query: Query, rng: Luck) -> Reply:
     """The last days of the weeks or months, newest first."""
-    klt = {"WEEK": "102"}.get(query.get("type", "MONTH"), "103")
-    bars = grouped(rng.world.bars("sh000001"), klt)
+    bars = grouped(rng.world.bars("sh000001"), _KLT.get(query.get("type", ""), "103"))
     return as_json({"code": "200", "data": [{"bargaindate": str(b.day)} for b in bars[::-1]]})
 
 
@@ -146,24 +150,21 @@ def _shenwan_funds(query: Query, rng: Luck) -> Reply:
     for code, name in names.items():
         bar = rng.world.latest(f"sw{code}", 1)[-1]
         year = rng.world.close(f"sw{code}", date(rng.world.now.year - 1, 12, 31))
-        rows.append(
-            {"swIndexCode": code, "swIndexName": name, "lastCloseIndex": bar.close}
-            | {"lastMarkup": round(bar.change, 2)}
-            | {"yearMarkup": round((bar.close / year - 1) * 100, 2)}
-        )
+        row = {"swIndexCode": code, "swIndexName": name, "lastCloseIndex": bar.close}
+        row |= {"lastMarkup": round(bar.change, 2)}
+        rows.append(row | {"yearMarkup": round((bar.close / year - 1) * 100, 2)})
     return as_json({"code": 200, "data": {"list": rows, "total": len(rows)}})
 
 
 def _shenwan_fund_days(query: Query, rng: Luck) -> Reply:
     """The days, weeks or months of one index of funds."""
     code = query.get("swIndexCode", "807200")
-    klt = {"WEEK": "102", "MONTH": "103"}.get(query.get("type", "DAY"), "101")
-    rows = [
-        {"swindexcode": code, "swIndexName": code, "bargaindate": str(bar.day)}
-        | {"openindex": bar.open, "maxindex": bar.high, "minindex": bar.low}
-        | {"closeindex": bar.close, "markup": round(bar.change, 2)}
-        for bar in grouped(rng.world.bars(f"sw{code}"), klt)
-    ]
+    bars = grouped(rng.world.bars(f"sw{code}"), _KLT.get(query.get("type", ""), ""))
+    fields = (
+        "swindexcode=code swIndexName=code bargaindate=date openindex=open maxindex=high "
+        "minindex=low closeindex=close markup=percent:2"
+    )
+    rows = bar_rows(fields, rng.world, f"sw{code}", bars)
     return as_json({"code": 200, "data": rows})
 
 
@@ -185,9 +186,7 @@ def _sectors(query: Query, rng: Luck) -> Reply:
         cells += [f"{(mean / before - 1) * 100:.4f}", volume, amount, best, f"{top.change:.3f}"]
         cells += [f"{top.close:.3f}", f"{top.close - top.before:.3f}", LISTED[best].name]
         found[label] = ",".join(map(str, cells))
-    text = as_json(found).body.decode()
-    body = f"var S_Finance_bankuai_sinaindustry = {text}"
-    return Reply(body.encode("gbk"), "text/html; charset=gbk")
+    return as_text(f"var S_Finance_bankuai_sinaindustry = {to_json(found)}", charset="gbk")
 
 
 def _amount(bar: Bar) -> int:
@@ -221,21 +220,18 @@ def _node(query: Query, rng: Luck) -> Reply:
         return bond_quotes(query, rng)
     rows = list[Row]()
     for one in _of_node(query.get("node", "hs_a")) if query.get("page", "1") == "1" else ():
-        bar, worth = rng.world.latest(one.key, 1)[-1], 0.0
-        worth = bar.close * one.shares / 1e4
-        known = valuation(rng.world, one.key)
-        ratios = (known.earnings, known.book) if known else (0.0, 0.0)
-        rows.append(
-            {"symbol": one.key, "code": one.code, "name": one.name, "trade": f"{bar.close:.3f}"}
-            | {"pricechange": round(bar.close - bar.before, 3)}
-            | {"changepercent": round(bar.change, 3), "buy": f"{bar.close:.3f}"}
-            | {"sell": f"{bar.close + 0.01:.3f}", "settlement": f"{bar.before:.3f}"}
-            | {"open": f"{bar.open:.3f}", "high": f"{bar.high:.3f}", "low": f"{bar.low:.3f}"}
-            | {"volume": bar.volume * 100, "amount": _amount(bar), "ticktime": "15:00:00"}
-            | {"per": round(ratios[0], 3), "pb": round(ratios[1], 3), "mktcap": round(worth, 2)}
-            | {"nmc": round(worth * FREE, 2)}
-            | {"turnoverratio": round(turnover(one, bar.volume), 5)}
-        )
+        bar, known = rng.world.latest(one.key, 1)[-1], valuation(rng.world, one.key)
+        worth, price = bar.close * one.shares / 1e4, f"{bar.close:.3f}"
+        rows.append({
+            "symbol": one.key, "code": one.code, "name": one.name, "trade": price,
+            "pricechange": round(bar.close - bar.before, 3), "changepercent": round(bar.change, 3),
+            "buy": price, "sell": f"{bar.close + 0.01:.3f}", "settlement": f"{bar.before:.3f}",
+            "open": f"{bar.open:.3f}", "high": f"{bar.high:.3f}", "low": f"{bar.low:.3f}",
+            "volume": bar.volume * 100, "amount": _amount(bar), "ticktime": "15:00:00",
+            "per": round(known.earnings if known else 0.0, 3),
+            "pb": round(known.book if known else 0.0, 3), "mktcap": round(worth, 2),
+            "nmc": round(worth * FREE, 2), "turnoverratio": round(turnover(one, bar.volume), 5),
+        })  # fmt: skip
     return as_json(rows)
 
 
@@ -249,34 +245,18 @@ def _nodes(query: Query, rng: Luck) -> Reply:
 
 def _bills(query: Query, rng: Luck) -> Reply:
     """The trades of one share on a day, or how many there are: one at the end of each minute."""
-    key, day = sina_key(query.get("symbol", "sz000001")), read_day(query.get("day"))
+    key, day = key_of_symbol(query.get("symbol", "sz000001")), read_day(query.get("day"))
     bars = rng.world.minutes(key, day or rng.world.days("CN")[-1])
     if rng.path.endswith("Count"):
         return as_json(str(min(len(bars), 60)))
-    name = rng.world.instrument(key).name
-    rows = [
-        {"symbol": key, "name": name, "ticktime": f"{bar.day:%H:%M:%S}"}
-        | {"price": f"{bar.close:.3f}", "volume": str(bar.volume * 100)}
-        | {"prev_price": f"{bar.before:.3f}", "kind": "U" if bar.close >= bar.before else "D"}
-        for bar in reversed(bars)
-    ]
-    return as_json(rows)
+    fields = "symbol=key name=name ticktime=day:%H:%M:%S price=close:.3f volume=hundreds:d"
+    fields += " prev_price=before:.3f"
+    rows = bar_rows(fields, rng.world, key, bars[::-1])
+    kinds = ["U" if bar.close >= bar.before else "D" for bar in bars[::-1]]
+    return as_json([{**row, "kind": kind} for row, kind in zip(rows, kinds, strict=True)])
 
 
 # --- Tencent -------------------------------------------------------------------------------------
-
-
-def _hong_kong(query: Query, rng: Luck) -> Reply:
-    """Daily bars of one share of Hong Kong in a range, by Tencent."""
-    key, _, first, last, most, adjust = [*query.get("param", "").split(","), *[""] * 6][:6]
-    bars = rng.world.bars(key, read_day(first), read_day(last), adjust=adjust) if key else []
-    rows = [
-        [str(bar.day), *(f"{p}" for p in (bar.open, bar.close, bar.high, bar.low)), f"{bar.volume}"]
-        + (["", "", ""] if adjust else [])
-        for bar in bars[-int(most or 640) :]
-    ]
-    text = as_json({"code": 0, "msg": "", "data": {key: {f"{adjust}day": rows, "qt": {}}}})
-    return Reply(f"{query.get('_var', 'v')}={text.body.decode()}".encode(), "text/html")
 
 
 def _ticks(query: Query, rng: Luck) -> Reply:
@@ -291,6 +271,39 @@ def _ticks(query: Query, rng: Luck) -> Reply:
         )
     text = f'v_detail_data_{key}=[0,"{"|".join(lines)}"]' if lines else ""
     return Reply(text.encode(), "text/html; charset=gbk")
+
+
+_IN_SHARES = ("sh688", "sz399", "sh000", "sz000")
+"""The beginnings of keys whose volume Tencent counts in shares, not in lots of a hundred."""
+
+
+def _assigned(query: Query, data: object) -> Reply:
+    """JSON assigned to the variable that the request names."""
+    text = to_json({"code": 0, "msg": "", "data": data})
+    return as_text(f"{query.get('_var', 'v')}={text}")
+
+
+def _tencent(query: Query, rng: Luck) -> Reply:
+    """At most so many of the last daily bars of a range, by the key of a security."""
+    key, _, first, last, most, adjust = [*query.get("param", "").split(","), *[""] * 6][:6]
+    bars = rng.world.bars(key, read_day(first), read_day(last), adjust=adjust) if key else []
+    lots = 100 if key.startswith(_IN_SHARES) else 1
+    one, rows = rng.world.instrument(key), list[list[object]]()
+    for bar in bars[-int(most or 640) :]:
+        prices = (bar.open, bar.close, bar.high, bar.low)
+        rows.append([str(bar.day), *map(str, prices), f"{bar.volume * lots}"])
+        if not key.startswith("hk"):
+            amount = bar.volume * (bar.open + bar.close) / 200
+            rows[-1] += [{}, f"{turnover(one, bar.volume):.2f}", f"{amount:.2f}", ""]
+        elif adjust:
+            rows[-1] += ["", "", ""]
+    return _assigned(query, {key: {f"{adjust}day": rows, "qt": {}}})
+
+
+def _tencent_weeks(query: Query, rng: Luck) -> Reply:
+    """The weeks of a security, of which AkShare reads the first day."""
+    bars = rng.world.bars(query.get("code", "sh000001"))
+    return _assigned(query, [[str(bar.day), f"{bar.close}"] for bar in (bars[0], *bars[4::5])])
 
 
 # --- exchanges -----------------------------------------------------------------------------------
@@ -363,6 +376,38 @@ def _shenzhen(query: Query, rng: Luck) -> Reply:
     return as_xlsx(rows)
 
 
+def _margin_sse(query: Query, rng: Luck) -> Reply:
+    """Shanghai margin trading by day; the total is lending plus borrowed value, newest first."""
+    if query.get("tabType") == "mxtype":
+        return margin_detail(query, rng)
+    rows = list[Row]()
+    days = bar_days(rng.world, read_day(query.get("beginDate")), read_day(query.get("endDate")))
+    debts = rng.world.series("margin of Shanghai", days, 8e11, 0.004)
+    for day, owed in zip(days, debts, strict=True):
+        rng = rng.about("margin of Shanghai", day)
+        lent = round(6e-3 * owed)
+        rows.append(
+            {"detailFlag": "", "opDate": f"{day:%Y%m%d}", "rqchl": None}
+            | {"rqmcl": rng.randint(10**7, 9 * 10**7), "rqyl": lent // 8, "rqylje": lent}
+            | {"rqylzl": None, "rzche": None, "rzmre": round(owed * rng.uniform(0.05, 0.1))}
+            | {"rzrqjyzl": round(owed) + lent, "rzye": round(owed)}
+            | {"securityAbbr": "", "stockCode": ""}
+        )
+    return as_json({"result": rows[::-1], "pageHelp": {"total": len(rows), "pageCount": 1}})
+
+
+def _margin_szse(query: Query, rng: Luck) -> Reply:
+    """Shenzhen margin trading on one day, hundreds of millions with thousands separators."""
+    day = read_day(query.get("txtDate")) or rng.world.now
+    owed = rng.world.series("margin of Shenzhen", [day], 7000, 0.004)[0]
+    lent = 0.009 * owed
+    row = {"jrrzmr": owed * 0.06, "jrrzye": owed, "jrrjmc": lent / 20, "jrrjyl": lent / 8}
+    row |= {"jrrjye": lent, "jrrzrjye": owed + lent}
+    data = [{name: f"{value:,.2f}" for name, value in row.items()}]
+    head = {"catalogid": query.get("CATALOGID"), "subname": query.get("txtDate"), "recordcount": 1}
+    return as_json([{"metadata": head, "data": data, "error": None}])
+
+
 # --- Tonghuashun ---------------------------------------------------------------------------------
 
 
@@ -391,7 +436,7 @@ def _board_page(query: Query, rng: Luck) -> Reply:
     }  # fmt: skip
     told = "".join(f"<dl><dt>{name}</dt><dd>{value}</dd></dl>" for name, value in facts.items())
     text = f'<div class="cate_inner">{links}</div><div class="board-infos">{told}</div>'
-    return Reply(f"<html><body>{text}</body></html>".encode("gbk"), "text/html; charset=gbk")
+    return as_text(f"<html><body>{text}</body></html>", charset="gbk")
 
 
 def _board_year(query: Query, rng: Luck) -> Reply:
@@ -405,8 +450,8 @@ def _board_year(query: Query, rng: Luck) -> Reply:
         f"{bar.volume * 100},{amount:.0f},,,,0"
         for bar, amount in zip(bars, rng.world.paid(key, bars), strict=True)
     ]
-    text = as_json({"num": len(lines), "data": ";".join(lines)}).body.decode() if lines else ""
-    return Reply(f"quotebridge({text})".encode(), "application/javascript; charset=utf-8")
+    text = to_json({"num": len(lines), "data": ";".join(lines)}) if lines else ""
+    return script(f"quotebridge({text})")
 
 
 # --- Xueqiu --------------------------------------------------------------------------------------
@@ -414,8 +459,8 @@ def _board_year(query: Query, rng: Luck) -> Reply:
 
 def _xueqiu(query: Query, rng: Luck) -> Reply:
     """The quote of one share."""
-    symbol, world = query.get("symbol", "SH600000"), rng.world
-    key = symbol.lower() if symbol[:2] in {"SH", "SZ", "BJ"} else sina_key(symbol)
+    world, key = rng.world, key_of_symbol(query.get("symbol", "SH600000"))
+    symbol = key.removeprefix("us:").upper()
     one, bar, known = world.instrument(key), world.latest(key, 1)[-1], valuation(world, key)
     year = world.bars(key, world.now - timedelta(365))
     start = world.close(key, date(world.now.year - 1, 12, 31))
@@ -445,6 +490,12 @@ _CENTER = "/quotes_service/api/json_v2.php/Market_Center."
 _VIP = "vip.stock.finance.sina.com.cn"
 
 BOARD_PAYLOADS: Mapping[tuple[str, str], Payload] = {
+    ("query.sse.com.cn", "/marketdata/tradedata/queryMargin.do"): _margin_sse,
+    ("www.szse.cn", "/api/report/ShowReport/data"): _margin_szse,
+    ("proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get"): _tencent,
+    ("web.ifzq.gtimg.cn", "/appstock/app/kline/kline"): _tencent,
+    ("web.ifzq.gtimg.cn", "/appstock/app/hkfqkline/get"): _tencent,
+    ("web.ifzq.gtimg.cn", "/other/klineweb/klineWeb/weekTrends"): _tencent_weeks,
     ("www.swsresearch.com", f"{_SW}/index_publish/trend/"): _shenwan_days,
     ("www.swsresearch.com", f"{_SW}/index_publish/details/timelines/"): _shenwan_minutes,
     ("www.swsresearch.com", f"{_SW}/index_publish/details/component_stocks/"): _shenwan_members,
@@ -463,8 +514,6 @@ BOARD_PAYLOADS: Mapping[tuple[str, str], Payload] = {
     (_VIP, f"{_CENTER}getHQNodes"): _nodes,
     (_VIP, "/quotes_service/api/json_v2.php/CN_Bill.GetBillListCount"): _bills,
     (_VIP, "/quotes_service/api/json_v2.php/CN_Bill.GetBillList"): _bills,
-    ("web.ifzq.gtimg.cn", "/appstock/app/kline/kline"): _hong_kong,
-    ("web.ifzq.gtimg.cn", "/appstock/app/hkfqkline/get"): _hong_kong,
     ("stock.gtimg.cn", "/data/index.php"): _ticks,
     ("query.sse.com.cn", "/commonQuery.do"): _shanghai,
     ("query.sse.com.cn", "/sseQuery/commonQuery.do"): _shanghai,

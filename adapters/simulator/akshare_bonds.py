@@ -18,6 +18,8 @@ from adapters.simulator.shapes import (
     as_csv,
     as_json,
     as_page,
+    as_text,
+    as_xls,
     asked,
     bar_days,
     html_table,
@@ -297,7 +299,7 @@ def _summary(query: Query, rng: Luck) -> Reply:
 
 
 def bond_count(query: Query, rng: Luck) -> Reply:
-    return Reply(f'"{len(_quoted(rng.world))}"'.encode(), "text/html; charset=utf-8")
+    return as_text(f'"{len(_quoted(rng.world))}"')
 
 
 def _quoted(world: World) -> list[Bond]:
@@ -472,6 +474,28 @@ def _details(query: Query, rng: Luck) -> Reply:
     return as_json({"data": {"bondBaseInfo": about}})
 
 
+def _bond_workbook(query: Query, rng: Luck) -> Reply:
+    """Shanghai bonds by kind on one day, held or dealt, as an old Excel file. What was dealt in the
+    year is the sum of its days.
+    """
+    held, world = "ZQXQ" in query.get("sqlId", ""), rng.world
+    day = read_day(query.get("TRADE_DATE")) or world.now
+    days = bar_days(world, date(day.year, 1, 1), day)
+    dealt = ["当日成交笔数", "当日成交金额", "当年成交笔数", "当年成交金额"]
+    names = ["托管只数", "托管市值(亿元)", "托管面值(亿元)"] if held else dealt
+    rows = list[list[str | float]]()
+    for kind in ("国债", "地方政府债", "政策性金融债", "企业债券", "公司债券", "可转换公司债券"):
+        if not days or days[-1] != day:
+            continue  # no trading on this day
+        name = f"bonds of Shanghai {kind} {held}"
+        level, step = 200 + 3000 * world.luck(name), 0.001 if held else 0.03
+        walk = world.series(name, days, level, step)
+        counts, worth = [round(number) for number in walk], [round(12 * one, 2) for one in walk]
+        more = [round(worth[-1] * 0.98, 2)] if held else [sum(counts), round(sum(worth), 2)]
+        rows.append([kind, counts[-1], worth[-1], *more, str(day)])
+    return as_xls([["债券现货" if held else "债券类型", *names, "数据日期"], *rows])
+
+
 _CM = "www.chinamoney.com.cn"
 
 REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
@@ -482,6 +506,7 @@ REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
 """The reports of Eastmoney's data centre."""
 
 BONDS: Mapping[tuple[str, str], Payload] = {
+    ("query.sse.com.cn", "/commonExcelDd.do"): _bond_workbook,
     (_CM, "/ags/ms/cm-u-bk-currency/ClsYldCurvCurvGO"): _curve_names,
     (_CM, "/ags/ms/cm-u-bk-currency/ClsYldCurvHis"): _curves,
     (_CM, "/ags/ms/cm-u-bk-currency/FrrHis"): _fixing_days,

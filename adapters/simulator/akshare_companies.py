@@ -1,19 +1,18 @@
 """Simulated answers about companies: reports of Eastmoney's data centre, its pages on one company,
 capital flows, news, and the statements of Sina and 10jqka.
 
-A report is a table of fields. A field is the key of a value and the fact that it has: `EPS=eps`.
-AkShare reads some reports by the place of a value alone; there a fact stands without a key, and
-`-*3` is three values that it drops.
+A report is a table of fields (`row_of`). AkShare reads some reports by the place of a value alone;
+there a fact stands without a key, and `-*3` is three values that it drops.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
-from functools import cache
 from typing import Final
 
-from adapters.simulator.shapes import Luck, Query, Row, asked, key_of
+from adapters.simulator.keys import key_of, key_of_symbol
+from adapters.simulator.shapes import Facts, Luck, Query, Row, asked, row_of
 from adapters.simulator.world.companies import (
     CURRENCIES,
     FREE,
@@ -26,6 +25,7 @@ from adapters.simulator.world.companies import (
     holder_number,
     holders,
     issued,
+    of_period,
     peers,
     profile,
     statements,
@@ -34,8 +34,6 @@ from adapters.simulator.world.companies import (
 )
 from adapters.simulator.world.instruments import CHINA, LISTED
 from adapters.simulator.world.world import Payout, World
-
-Facts = dict[str, object]
 
 BEIJING: Final = ("bj430047", "bj830799", "bj835185")
 """Shares of Beijing, of which the world lists none."""
@@ -48,23 +46,6 @@ _MARKETS: Final = {
     "bj": "069001017",
 }
 """Eastmoney's numbers of markets, by the beginning of a key."""
-
-
-@cache
-def _fields(text: str) -> tuple[tuple[str, str], ...]:
-    """The keys and facts of a report."""
-    found = list[tuple[str, str]]()
-    for word in text.split():
-        if word.startswith("-"):
-            found += [(f"F{len(found) + n}", "") for n in range(int(word[2:] or 1))]
-        else:
-            name, _, fact = word.partition("=")
-            found.append((name, fact) if fact else (f"F{len(found)}", name))
-    return tuple(found)
-
-
-def row_of(text: str, facts: Facts) -> Row:
-    return {name: facts.get(fact) for name, fact in _fields(text)}
 
 
 def at_midnight(day: date | None) -> str | None:
@@ -207,7 +188,7 @@ def subjects(query: Query) -> tuple[str, ...]:
     if text := asked(query, "SECUCODE"):
         return (_of_secucode(text),)
     if text := asked(query, "SECURITY_CODE"):
-        return (key_of("", text) if text.isdecimal() else f"us:{text}",)
+        return (key_of("", text) if text.isdecimal() else key_of_symbol(text),)
     return ()
 
 
@@ -223,8 +204,7 @@ def _appointments(query: Query, rng: Luck) -> Iterator[Facts]:
 def _paid(world: World, key: str, payout: Payout) -> Facts | None:
     """A payout of the year before it, and what was published about that year."""
     year = date(payout.day.year - 1, 12, 31)
-    parts = statements(world, key)
-    part = next((one for one in parts if one.period == year), None)
+    part = of_period(world, key, year)
     if part is None or part.published > payout.day:
         return None
     cash, bonus = payout.cash * 10, payout.bonus * 10
@@ -269,7 +249,7 @@ def _change(holder: Holder) -> str:
 
 def held(world: World, key: str, period: date) -> Iterator[Facts]:
     """The ten largest holders of a company at the end of a quarter, if it is published."""
-    part = next((one for one in statements(world, key) if one.period == period), None)
+    part = of_period(world, key, period)
     if part is None:
         return
     price, own = world.close(key, period), company(world, key)
@@ -538,7 +518,7 @@ def _items(query: Query, rng: Luck) -> Iterator[Facts]:
             words += [f"{year}/FY"] if month == 12 else [f"{year}/Q{month}"] if month > 3 else []
             for report in words:
                 is_quarter = report[-2:] in ("Q1", "Q2", "Q3", "Q4")
-                facts |= {"report": report, "report_type": _TYPES[month], "standard": "准则"}
+                facts |= {"report": report, "report_type": _TYPES[month]}
                 if is_listing and name.startswith("RPT_US"):
                     yield dict(facts)
                 elif report in text or (day in text and not is_quarter):

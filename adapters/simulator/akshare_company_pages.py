@@ -6,33 +6,38 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from statistics import median
 from typing import Final
 
 from adapters.simulator.akshare_companies import (
     SHEET_HEAD,
     SHEETS,
-    Facts,
     Made,
     accounts,
     capital,
     held,
     payouts_of,
     profiles,
-    row_of,
     stated,
 )
+from adapters.simulator.keys import key_of, key_of_symbol
 from adapters.simulator.shapes import (
+    Facts,
     Luck,
     Payload,
     Query,
     Reply,
     Row,
     as_json,
+    as_page,
+    as_text,
     as_xlsx,
-    key_of,
     read_day,
+    row_of,
+    script,
+    sheet,
+    to_json,
 )
 from adapters.simulator.world.companies import (
     Event,
@@ -47,7 +52,7 @@ from adapters.simulator.world.companies import (
     valuations,
     year_before,
 )
-from adapters.simulator.world.instruments import CHINA, LISTED, Instrument
+from adapters.simulator.world.instruments import CHINA, INDUSTRIES, Instrument
 from adapters.simulator.world.world import World
 
 # --- Eastmoney -----------------------------------------------------------------------------------
@@ -56,7 +61,7 @@ from adapters.simulator.world.world import World
 def _company_type(query: Query, rng: Luck) -> Reply:
     """The page that tells AkShare of what type a company is."""
     body = '<html><body><input id="hidctype" type="hidden" value="4"></body></html>'
-    return Reply(body.encode(), "text/html; charset=utf-8")
+    return as_text(body)
 
 
 def _stated_days(query: Query, rng: Luck) -> Reply:
@@ -136,12 +141,6 @@ def _fund_flow(query: Query, rng: Luck) -> Reply:
     return as_json({"rc": 0, "data": {"code": code, "market": int(market), "klines": lines}})
 
 
-def _named(keyword: str) -> str:
-    """The key of a company by its code or its name."""
-    found = next((one.key for one in LISTED.values() if keyword in (one.code, one.name)), "")
-    return found or key_of("", keyword)
-
-
 def _article(one: Instrument, event: Event) -> str:
     return f"{event.day:%Y%m%d}{one.code}{len(event.title):03}"
 
@@ -149,15 +148,15 @@ def _article(one: Instrument, event: Event) -> str:
 def _news(query: Query, rng: Luck) -> Reply:
     """News on a company: its last ten events."""
     keyword = str(json.loads(query.get("param", "{}")).get("keyword", "600519"))
-    one = rng.world.instrument(_named(keyword))
+    one = rng.world.instrument(key_of_symbol(keyword))
     first = rng.world.now - timedelta(1500)
     rows = [
         {"date": f"{event.day} 18:00:00", "mediaName": "模拟财经", "title": event.title}
         | {"code": _article(one, event), "content": f"{event.kind}。{event.title}。", "image": ""}
         for event in events(rng.world, one.key, first, rng.world.now)[:10]
     ]
-    text = as_json({"code": 0, "result": {"cmsArticleWebOld": rows}}).body.decode()
-    return Reply(f"{query.get('cb', 'jQuery')}({text})".encode(), "application/javascript")
+    text = to_json({"code": 0, "result": {"cmsArticleWebOld": rows}})
+    return script(f"{query.get('cb', 'jQuery')}({text})")
 
 
 def _notices(query: Query, rng: Luck) -> Reply:
@@ -251,11 +250,10 @@ def _tables(page: str) -> Payload:
 
     def answer(query: Query, rng: Luck) -> Reply:
         code = re.search(r"\d{6}", rng.path)
-        text = as_json(_grid(rng.world, key_of("", code[0] if code else "000063"), page))
+        text = to_json(_grid(rng.world, key_of("", code[0] if code else "000063"), page))
         if page == "finance":
-            body = f'<html><body><p id="main">{text.body.decode()}</p></body></html>'
-            return Reply(body.encode(), "text/html; charset=utf-8")
-        return as_json({"flashData": text.body.decode()})
+            return as_page(f'<p id="main">{text}</p>')
+        return as_json({"flashData": text})
 
     return answer
 
@@ -264,10 +262,9 @@ def _bonus(query: Query, rng: Luck) -> Reply:
     """A company's payouts as a table."""
     code = re.search(r"\d{6}", rng.path)
     text = f'(SECURITY_CODE="{code[0] if code else "603444"}")'
-    lines = [
-        "报告期 董事会日期 股东大会预案公告日期 实施公告日 分红方案说明 A股股权登记日 A股除权除息日"
-    ]
-    lines[0] += " 分红总额 方案进度 股利支付率 税前分红率"
+    head = "报告期 董事会日期 股东大会预案公告日期 实施公告日 分红方案说明 A股股权登记日"
+    head += " A股除权除息日 分红总额 方案进度 股利支付率 税前分红率"
+    rows = list[list[str]]()
     for facts in payouts_of({"filter": text}, rng):
         cash, shares, net = (float(str(facts[n])) for n in ("cash", "shares", "net_profit"))
         paid = cash / 10 * shares
@@ -275,12 +272,8 @@ def _bonus(query: Query, rng: Luck) -> Reply:
         cells = [str(facts["report_name"]), *days, str(facts["plan"])]
         cells += [str(facts["eve"])[:10], str(facts["day"])[:10], f"{paid / 1e8:.2f}亿"]
         cells += [str(facts["progress"]), f"{paid / net * 100:.2f}%"]
-        lines.append(" ".join([*cells, f"{float(str(facts['rate'])) * 100:.2f}%"]))
-    rows = ("<td>" + "</td><td>".join(line.split()) + "</td>" for line in lines)
-    head, *others = (f"<tr>{row}</tr>" for row in rows)
-    table = f"<thead>{head.replace('td>', 'th>')}</thead><tbody>{''.join(others)}</tbody>"
-    body = f"<html><body><table>{table}</table></body></html>"
-    return Reply(body.encode("gbk"), "text/html; charset=gbk")
+        rows.append([*cells, f"{float(str(facts['rate'])) * 100:.2f}%"])
+    return sheet([[head.split(), *rows]], has_head=True)
 
 
 _INDEXES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -354,9 +347,7 @@ def _multiples(query: Query, rng: Luck) -> Reply:
 def _xueqiu(query: Query, rng: Luck) -> Reply:
     """What a company is, as Xueqiu tells it."""
     symbol = query.get("symbol", "SH600519")
-    is_chinese = symbol[:2] in ("SH", "SZ", "BJ") and symbol[2:].isdigit()
-    key = symbol.lower() if is_chinese else key_of("105" if symbol.isalpha() else "116", symbol)
-    about = profile(rng.world, key)
+    about = profile(rng.world, key_of_symbol(symbol))
     fields: dict[str, object] = {"org_id": f"T{symbol}", "org_name_cn": about.name}
     fields |= {"org_short_name_cn": about.name, "main_operation_business": about.industry}
     fields |= {"listed_date": (about.listed - date(1970, 1, 1)).days * 86_400_000}
@@ -367,6 +358,37 @@ def _xueqiu(query: Query, rng: Luck) -> Reply:
 def _home(query: Query, rng: Luck) -> Reply:
     """A page that AkShare opens to be given a cookie."""
     return Reply(b"<html></html>", "text/html")
+
+
+def _closing(rng: Luck) -> int:
+    """The Unix time of the close in Shanghai, on the world's day."""
+    return int(datetime.combine(rng.world.now, time(8), UTC).timestamp())
+
+
+def _flashes(query: Query, rng: Luck) -> Reply:
+    """Twenty news flashes of the base day, ten minutes apart, a fifth of them important."""
+    rows = list[Row]()
+    for at in range(20):
+        one = rng.choice(CHINA)
+        change = rng.world.latest(one.key, 1)[-1].change
+        moved = "走强" if change > 0.5 else "回落" if change < -0.5 else "震荡"
+        title = f"{INDUSTRIES[one.code]}板块{one.name}{moved}"
+        row = {"id": 2_000_000 - at, "title": title, "level": "B" if at % 5 == 0 else "C"}
+        text = f"【{title}】{one.name}涨跌幅{change:+.2f}%。"
+        rows.append(row | {"content": text, "ctime": _closing(rng) - at * 600})
+    return as_json({"error": 0, "data": {"roll_data": rows}})
+
+
+def _crowd(query: Query, rng: Luck) -> Reply:
+    """Stocks ranked by followers, posts or deals, whichever `order_by` names."""
+    rows = [
+        {"symbol": one.key.upper(), "name": one.name, "current": rng.world.close(one.key)}
+        | {kind: rng.randint(10**4, 3 * 10**6) for kind in ("follow", "tweet", "deal")}
+        | {f"{kind}7d": rng.randint(10, 9000) for kind in ("follow", "tweet", "deal")}
+        for one in CHINA
+    ]
+    rows.sort(key=lambda row: float(str(row.get(query.get("order_by", "follow"), 0))), reverse=True)
+    return as_json({"data": {"count": len(rows), "list": rows}, "error_code": 0})
 
 
 def margin_detail(query: Query, rng: Luck) -> Reply:
@@ -482,6 +504,8 @@ _FREE_FIELDS = "secucode code period rank holder holder_kind shares_kind held fr
 _ALL_FIELDS = "secucode code period rank holder shares_kind held percent"
 
 COMPANY_PAGES: Mapping[tuple[str, str], Payload] = {
+    ("www.cls.cn", "/v1/roll/get_roll_list"): _flashes,
+    ("xueqiu.com", "/service/v5/stock/screener/screen"): _crowd,
     (_EMWEB, f"{_ANALYSIS}/Index"): _company_type,
     **{
         (_EMWEB, f"{_ANALYSIS}/{name}{end}"): payload

@@ -10,7 +10,6 @@ from typing import Final
 
 from adapters.simulator.akshare_companies import (
     HEAD,
-    Facts,
     Made,
     at_midnight,
     company,
@@ -22,7 +21,17 @@ from adapters.simulator.akshare_companies import (
     subjects,
     table,
 )
-from adapters.simulator.shapes import Luck, Query, Reply, Row, asked, bar_days, read_day
+from adapters.simulator.shapes import (
+    Facts,
+    Luck,
+    Query,
+    Reply,
+    Row,
+    as_text,
+    asked,
+    bar_days,
+    read_day,
+)
 from adapters.simulator.world.calendar import between
 from adapters.simulator.world.companies import (
     DEPARTMENTS,
@@ -35,6 +44,7 @@ from adapters.simulator.world.companies import (
     issued,
     listed_of,
     northbound,
+    of_period,
     profile,
     statements,
 )
@@ -144,17 +154,31 @@ def _departments(query: Query, rng: Luck) -> Iterator[Facts]:
     """What each department of a broker bought and sold in blocks, and how the shares went on."""
     found = _recent(query, rng.world, "N_DATE")
     for number, name in enumerate(DEPARTMENTS):
-        bought = [block for block in found if block.buyer == name]
-        sold = [block for block in found if block.seller == name]
-        if not bought and not sold:
-            continue
-        spent, got = (round(sum(b.amount for b in side) / 1e4, 2) for side in (bought, sold))
-        facts: Facts = {"department": name, "code": f"1000{number}", "buys": len(bought)}
-        facts |= {"sells": len(sold), "spent": spent, "got": got, "net": round(spent - got, 2)}
-        facts["day"] = at_midnight(max(block.day for block in (*bought, *sold)))
-        names = [rng.world.instrument(block.key).name for block in bought]
-        facts["names"] = ",".join(dict.fromkeys(names)) or None
-        yield facts | _fared(rng.world, bought, (1, 5, 10, 20))
+        bought = [(one, one.amount) for one in found if one.buyer == name]
+        sold = [(one, one.amount) for one in found if one.seller == name]
+        if facts := _of_department(rng.world, name, bought, sold, ",", 1e4):
+            facts["code"] = f"1000{number}"
+            yield facts | _fared(rng.world, [one for one, _ in bought], (1, 5, 10, 20))
+
+
+_Deals = Sequence[tuple[Block | Board, float]]
+"""Trades, and the amount of each."""
+
+
+def _of_department(
+    world: World, name: str, bought: _Deals, sold: _Deals, sep: str, unit: float = 1.0
+) -> Facts:
+    """What a department of a broker bought and sold; nothing of one that did not trade."""
+    if not bought and not sold:
+        return {}
+    spent, got = (round(sum(amount for _, amount in side) / unit, 2) for side in (bought, sold))
+    names = dict.fromkeys(world.instrument(one.key).name for one, _ in bought)
+    return {
+        "department": name, "buys": len(bought), "sells": len(sold), "spent": spent, "got": got,
+        "net": round(spent - got, 2), "amount": round(spent + got, 2),
+        "times": len(bought) + len(sold), "names": sep.join(names) or None,
+        "day": at_midnight(max(one.day for one, _ in (*bought, *sold))),
+    }  # fmt: skip
 
 
 # --- the list of a day's most traded -------------------------------------------------------------
@@ -259,16 +283,9 @@ def _houses(query: Query, rng: Luck) -> Iterator[Facts]:
     for number, name in enumerate(DEPARTMENTS):
         bought = [(b, s.bought) for b in found for s in b.buyers if s.department == name]
         sold = [(b, s.sold) for b in found for s in b.sellers if s.department == name]
-        spent, got = (round(sum(amount for _, amount in side), 2) for side in (bought, sold))
-        if not bought and not sold:
-            continue
-        facts: Facts = {"department": name, "code": f"1018{number:04}", "buys": len(bought)}
-        facts |= {"sells": len(sold), "spent": spent, "got": got, "net": round(spent - got, 2)}
-        facts |= {"amount": round(spent + got, 2), "times": len(bought) + len(sold)}
-        facts["day"] = at_midnight(max(one.day for one, _ in (*bought, *sold)))
-        shares = (rng.world.instrument(one.key).name for one, _ in bought)
-        facts["names"] = " ".join(dict.fromkeys(shares)) or None
-        yield facts | _fared(rng.world, [one for one, _ in bought], (1, 2, 3, 5, 10))
+        if facts := _of_department(rng.world, name, bought, sold, " "):
+            facts["code"] = f"1018{number:04}"
+            yield facts | _fared(rng.world, [one for one, _ in bought], (1, 2, 3, 5, 10))
 
 
 def _house(query: Query, rng: Luck) -> Iterator[Facts]:
@@ -340,7 +357,7 @@ def _banks(query: Query, rng: Luck) -> Iterator[Facts]:
 def link_page(query: Query, rng: Luck) -> Reply:
     """The page from which AkShare reads the last day of the links."""
     text = f'<html><div class="title"><span>（{rng.world.days("CN")[-1]}）</span></div></html>'
-    return Reply(text.encode(), "text/html; charset=utf-8")
+    return as_text(text)
 
 
 # --- holders who trade, pledges, visits, moods, goodwill ------------------------------------------
@@ -415,21 +432,11 @@ def _moods(query: Query, rng: Luck) -> Iterator[Facts]:
     """What is thought of a share on its last days: scores from 0 to 100."""
     for key in subjects(query):
         days = bar_days(rng.world, most=30)[::-1]
-        names = ("part of institutions", "score", "wish")
+        names = ("part of institutions", "score")
         series = (rng.world.series(f"{name} of {key}", days, 50, 0.01) for name in names)
-        rows = list(zip(days, *series, strict=True))
-        for at, (day, part, score, wish) in enumerate(rows):
-            last = [row[3] for row in rows[at : at + 5]]
-            mean, before = sum(last) / len(last), rows[min(at + 1, len(rows) - 1)][3]
-            yield company(rng.world, key) | {
-                "day": at_midnight(day),
-                "part": round(part / 100, 4),
-                "score": round(score, 2),
-                "wish": round(wish, 2),
-                "wish_mean": round(mean, 2),
-                "wish_change": round(wish - before, 2),
-                "wish_mean_change": round((wish - before) / 5, 2),
-            }
+        for day, part, score in zip(days, *series, strict=True):
+            facts = {"day": at_midnight(day), "part": round(part / 100, 4)}
+            yield company(rng.world, key) | facts | {"score": round(score, 2)}
 
 
 def _executives(query: Query, rng: Luck) -> Iterator[Facts]:
@@ -462,9 +469,8 @@ def _executives(query: Query, rng: Luck) -> Iterator[Facts]:
 def _goodwill(query: Query, rng: Luck) -> Iterator[Facts]:
     """Goodwill in the statements of a quarter: a part of the other assets."""
     period = period_of(query)
-    for key in keys_of(query) if period else ():
-        parts = statements(rng.world, key)
-        part = next((one for one in parts if one.period == period), None)
+    for key in keys_of(query):
+        part = of_period(rng.world, key, period) if period else None
         if part is None:
             continue
         facts = stated(rng.world, key, part)

@@ -8,8 +8,23 @@ from typing import Final
 import numpy as np
 
 from adapters.simulator.akshare_eastmoney import minutes
-from adapters.simulator.akshare_quotes import jsonp, quoted, share_quote, sheet
-from adapters.simulator.shapes import Luck, Payload, Query, Reply, Row, as_json, read_day
+from adapters.simulator.akshare_quotes import jsonp, quoted, share_quote
+from adapters.simulator.shapes import (
+    Facts,
+    Luck,
+    Payload,
+    Query,
+    Reply,
+    Row,
+    as_json,
+    as_text,
+    bar_facts,
+    bar_rows,
+    read_day,
+    row_of,
+    sheet,
+    to_json,
+)
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.derivatives import OPTION_FUNDS, Month, Option
 from adapters.simulator.world.instruments import ABROAD, FUTURES
@@ -39,14 +54,18 @@ def _held(world: World, symbol: str, bars: Sequence[Bar]) -> list[int]:
 def _future_days(query: Query, rng: Luck) -> Reply:
     """Daily bars of one futures contract as JSON assigned to a variable."""
     symbol = query.get("symbol", "RB0")
-    bars = _future(rng.world, symbol)
-    rows = [
-        {"d": str(bar.day), "o": f"{bar.open:.3f}", "h": f"{bar.high:.3f}", "l": f"{bar.low:.3f}"}
-        | {"c": f"{bar.close:.3f}", "v": str(bar.volume), "p": str(hold)}
-        | {"s": f"{(bar.high + bar.low) / 2:.3f}"}
-        for bar, hold in zip(bars, _held(rng.world, symbol, bars), strict=True)
-    ]
-    return jsonp("var _V=", rows)
+    rows = _contract_rows(rng.world, symbol, _future(rng.world, symbol))
+    return jsonp("var _V=", [row_of(f"d=date {_CONTRACT} s=middle:.3f", row) for row in rows])
+
+
+_CONTRACT: Final = "o=open:.3f h=high:.3f l=low:.3f c=close:.3f v=volume:d p=held:d"
+
+
+def _contract_rows(world: World, symbol: str, bars: Sequence[Bar]) -> Iterator[Facts]:
+    """What is told of each bar of a contract, with what is held of it at its end."""
+    facts = bar_facts(world, f"future:{symbol.upper()}", bars)
+    for one, bar, hold in zip(facts, bars, _held(world, symbol, bars), strict=True):
+        yield one | {"held": hold, "middle": (bar.high + bar.low) / 2}
 
 
 def _future_minutes(query: Query, rng: Luck) -> Reply:
@@ -54,22 +73,15 @@ def _future_minutes(query: Query, rng: Luck) -> Reply:
     symbol, size = query.get("symbol", "RB0"), int(query.get("type", "1"))
     known = _future(rng.world, symbol)
     bars = minutes(rng.world, f"future:{symbol.upper()}", size, 4) if known else []
-    rows = [
-        {"d": f"{bar.day:%Y-%m-%d %H:%M:%S}", "o": f"{bar.open:.3f}", "h": f"{bar.high:.3f}"}
-        | {"l": f"{bar.low:.3f}", "c": f"{bar.close:.3f}", "v": str(bar.volume), "p": str(hold)}
-        for bar, hold in zip(bars, _held(rng.world, symbol, bars), strict=True)
-    ]
-    return jsonp("=", rows)
+    rows = _contract_rows(rng.world, symbol, bars)
+    return jsonp("=", [row_of(f"d=date {_CONTRACT}", row) for row in rows])
 
 
 def _abroad_days(query: Query, rng: Luck) -> Reply:
     """Daily bars of one future of an exchange abroad."""
-    rows = [
-        {"date": str(bar.day), "open": f"{bar.open:.3f}", "high": f"{bar.high:.3f}"}
-        | {"low": f"{bar.low:.3f}", "close": f"{bar.close:.3f}", "volume": str(bar.volume)}
-        for bar in rng.world.bars(f"ff:{query.get('symbol', 'ZSD')}")
-    ]
-    return jsonp("var _S=", rows)
+    key = f"ff:{query.get('symbol', 'ZSD')}"
+    fields = "date=date open=open:.3f high=high:.3f low=low:.3f close=close:.3f volume=volume:d"
+    return jsonp("var _S=", bar_rows(fields, rng.world, key, rng.world.bars(key)))
 
 
 def _products(query: Query, rng: Luck) -> Reply:
@@ -83,8 +95,7 @@ def _products(query: Query, rng: Luck) -> Reply:
         ]
         if own:
             nodes[exchange] = [name, *own]
-    text = as_json(nodes).body.decode()
-    body = f"ARRFUTURESNODES = {text};".encode("gb2312", "replace")
+    body = f"ARRFUTURESNODES = {to_json(nodes)};".encode("gb2312", "replace")
     return Reply(body, "application/x-javascript")
 
 
@@ -234,7 +245,7 @@ def _financial_terms(query: Query, rng: Luck) -> Reply:
             }  # fmt: skip
             cells = "".join(f"<{name}>{value}</{name}>" for name, value in facts.items())
             text += f"<INDEX>{cells}</INDEX>"
-    return Reply(f"<INDEXES>{text}</INDEXES>".encode(), "text/xml; charset=utf-8")
+    return as_text(f"<INDEXES>{text}</INDEXES>", "text/xml")
 
 
 def _commodity_terms(query: Query, rng: Luck) -> Reply:
@@ -304,28 +315,17 @@ def _option_end(query: Query, rng: Luck) -> Reply:
 
 def _option_days(query: Query, rng: Luck) -> Reply:
     """Daily bars of one option on an index or a commodity."""
-    bars = _of_option(rng.world, query.get("symbol", ""))
-    rows = [
-        {"o": f"{bar.open}", "h": f"{bar.high}", "l": f"{bar.low}", "c": f"{bar.close}"}
-        | {"v": f"{bar.volume}", "d": str(bar.day)}
-        for bar in bars
-    ]
-    return jsonp("var _o=", rows)
-
-
-def _of_option(world: World, symbol: str) -> list[Bar]:
-    key = f"option:{symbol.upper().replace('-', '')}"
-    return world.bars(key) if derivatives.option_of(key, world.now) else []
+    key, world = f"option:{query.get('symbol', '').upper().replace('-', '')}", rng.world
+    bars = world.bars(key) if derivatives.option_of(key, world.now) else []
+    fields = "o=open:s h=high:s l=low:s c=close:s v=volume:s d=date"
+    return jsonp("var _o=", bar_rows(fields, world, key, bars))
 
 
 def _numbered_days(query: Query, rng: Luck) -> Reply:
     """Daily bars of one option on a fund, by Shanghai's number."""
-    rows = [
-        {"d": str(bar.day), "o": f"{bar.open:.4f}", "h": f"{bar.high:.4f}", "l": f"{bar.low:.4f}"}
-        | {"c": f"{bar.close:.4f}", "v": str(bar.volume)}
-        for bar in rng.world.bars(_numbered(query, rng).key)
-    ]
-    return jsonp("", rows)
+    key = _numbered(query, rng).key
+    fields = "d=date o=open:.4f h=high:.4f l=low:.4f c=close:.4f v=volume:d"
+    return jsonp("", bar_rows(fields, rng.world, key, rng.world.bars(key)))
 
 
 def _numbered(query: Query, rng: Luck) -> Option:
@@ -389,7 +389,7 @@ def _option_page(query: Query, rng: Luck) -> Reply:
         f'<html><body><ul>{links}</ul><ul id="option_symbol"><li class="selected">'
         f'{_COMMODITIES[product]}</li></ul><ul id="option_suffix">{months}</ul></body></html>'
     )
-    return Reply(text.encode(), "text/html; charset=utf-8")
+    return as_text(text)
 
 
 # --- quotes by name ------------------------------------------------------------------------------
@@ -439,18 +439,11 @@ def _option_quote(world: World, one: Option) -> Sequence[object]:
     spot = world.close(one.underlying, bar.day)
     limit = 0.1 * spot
     amount = round(bar.volume * 10_000 * (bar.open + bar.close) / 2, 2)
-    head = [
-        10,
-        f"{max(bar.close - 0.0001, 0):.4f}",
-        f"{bar.close:.4f}",
-        f"{bar.close + 0.0001:.4f}",
-    ]
-    head += [10, bar.volume * 5, f"{bar.change:.2f}", f"{one.strike:.4f}", f"{bar.before:.4f}"]
-    head += [
-        f"{bar.open:.4f}",
-        f"{bar.before + limit:.4f}",
-        f"{max(bar.before - limit, 0.0001):.4f}",
-    ]
+    head = [10, f"{max(bar.close - 0.0001, 0):.4f}", f"{bar.close:.4f}"]
+    head += [f"{bar.close + 0.0001:.4f}", 10, bar.volume * 5, f"{bar.change:.2f}"]
+    head += [f"{one.strike:.4f}", f"{bar.before:.4f}"]
+    head += [f"{bar.open:.4f}", f"{bar.before + limit:.4f}"]
+    head += [f"{max(bar.before - limit, 0.0001):.4f}"]
     tail = [f"{bar.day} 15:00:00", "0", "E 01", "EBS", one.family, name]
     tail += [f"{(bar.high - bar.low) / bar.before * 100:.2f}", f"{bar.high:.4f}", f"{bar.low:.4f}"]
     return [*head, *_book(bar.close, 4), *tail, bar.volume, amount, "M"]
@@ -471,18 +464,7 @@ def _future_quote(world: World, symbol: str) -> Sequence[object]:
     (bar,), (hold,) = bars, _held(world, symbol, bars)
     mean = f"{(bar.high + bar.low) / 2:.3f}"
     head = [world.instrument(f"future:{symbol}").name, "150000", bar.open, bar.high, bar.low]
-    head += [
-        bar.before,
-        bar.close,
-        bar.close,
-        bar.close,
-        mean,
-        bar.before,
-        10,
-        12,
-        hold,
-        bar.volume,
-    ]
+    head += [bar.before, *[bar.close] * 3, mean, bar.before, 10, 12, hold, bar.volume]
     return [*head, "", "", str(bar.day), *[""] * 10]
 
 
@@ -495,26 +477,24 @@ def _abroad_quote(world: World, code: str) -> Sequence[object]:
 
 def _abroad_names(query: Query, rng: Luck) -> Reply:
     """The page with the names of futures abroad, and by what a price is multiplied."""
-    names = as_json({code: [name, [1, 1]] for code, (name, _) in ABROAD.items()}).body.decode()
+    names = to_json({code: [name, [1, 1]] for code, (name, _) in ABROAD.items()})
     text = (
         '<html><head><script type="text/javascript">'
         f"var oHF_1 = {names};\nvar oHF_2 = {{}};</script>"
         '<script type="text/javascript">var none = 0;</script></head></html>'
     )
-    return Reply(text.encode(), "text/html; charset=utf-8")
+    return as_text(text)
 
 
 _INNER = "/futures/api/jsonp.php/*/InnerFuturesNewService."
+_GLOBAL = "/futures/api/jsonp.php/*/GlobalFuturesService."
 _OPEN = "/futures/api/openapi.php/"
 _SINA = "stock.finance.sina.com.cn"
 
 DERIVATIVES: Mapping[tuple[str, str], Payload] = {
     ("stock2.finance.sina.com.cn", f"{_INNER}getDailyKLine"): _future_days,
     ("stock2.finance.sina.com.cn", f"{_INNER}getFewMinLine"): _future_minutes,
-    (
-        "stock2.finance.sina.com.cn",
-        "/futures/api/jsonp.php/*/GlobalFuturesService.getGlobalFuturesDailyKLine",
-    ): _abroad_days,
+    ("stock2.finance.sina.com.cn", f"{_GLOBAL}getGlobalFuturesDailyKLine"): _abroad_days,
     ("vip.stock.finance.sina.com.cn", "/quotes_service/view/js/qihuohangqing.js"): _products,
     (
         "vip.stock.finance.sina.com.cn",
@@ -524,7 +504,7 @@ DERIVATIVES: Mapping[tuple[str, str], Payload] = {
     ("finance.sina.com.cn", "/futures/quotes/*"): _terms,
     ("finance.sina.com.cn", "/money/future/hf.html"): _abroad_names,
     ("futsse-static.eastmoney.com", "/redis"): _redis,
-    ("www.100ppi.com", "/sf/*"): _spots,
+    ("www.100ppi.com", "/sf/day-*"): _spots,
     ("www.100ppi.com", "/sf/"): _spots,
     ("www.cffex.com.cn", "/sj/jycs/*"): _financial_terms,
     ("www.shfe.com.cn", "/data/busiparamdata/future/*"): _commodity_terms,

@@ -10,6 +10,7 @@ import numpy as np
 from adapters.simulator import akshare_bonds, akshare_macro
 from adapters.simulator.akshare_companies import REPORTS as COMPANY_REPORTS
 from adapters.simulator.akshare_company_trades import TRADES, link_page
+from adapters.simulator.keys import key_of
 from adapters.simulator.shapes import (
     GROUPED,
     HISTORY,
@@ -23,8 +24,9 @@ from adapters.simulator.shapes import (
     asked,
     bar_days,
     grouped,
-    key_of,
     read_day,
+    script,
+    to_json,
 )
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import between
@@ -152,10 +154,9 @@ def _trends(query: Query, rng: Luck) -> Reply:
         cells = [when, *prices, f"{bar.volume}", f"{amount:.2f}", f"{mean:.3f}"]
         lines.append(",".join(cells[place] for place in places or range(8) if 0 <= place < 8))
     data = {"code": code, "market": int(market), "decimal": one.digits, "trends": lines}
-    reply = as_json({"rc": 0, "rt": 10, "data": data | {"name": one.name}})
-    if not (call := query.get("cb", "")):
-        return reply
-    return Reply(f"{call}(".encode() + reply.body + b");", "application/javascript; charset=utf-8")
+    told = {"rc": 0, "rt": 10, "data": data | {"name": one.name}}
+    call = query.get("cb", "")
+    return script(f"{call}({to_json(told)});") if call else as_json(told)
 
 
 def _stock(query: Query, rng: Luck) -> Reply:

@@ -5,10 +5,10 @@ its holdings the weights of that day.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
-from adapters.simulator.akshare_quotes import script, sheet
+from adapters.simulator.keys import key_of
 from adapters.simulator.shapes import (
     Luck,
     Payload,
@@ -16,14 +16,20 @@ from adapters.simulator.shapes import (
     Reply,
     Row,
     as_json,
+    as_page,
+    as_text,
     as_xls,
     as_xlsx,
-    key_of,
+    bar_days,
+    html_table,
     read_day,
+    script,
+    sheet,
+    to_json,
 )
 from adapters.simulator.world.companies import index_earnings
 from adapters.simulator.world.economy import money
-from adapters.simulator.world.instruments import INDUSTRIES, LISTED
+from adapters.simulator.world.instruments import CHINA, INDUSTRIES, LISTED
 from adapters.simulator.world.world import Bar, World
 
 OPEN_FUNDS: Final = {
@@ -60,19 +66,20 @@ def _returns(world: World, code: str) -> list[float]:
     """
     key, now = fund_key(code), world.now
     spans = [now - timedelta(days) for days in (7, 30, 91, 182, 365, 730, 1095)]
-    starts = [*spans, date(now.year - 1, 12, 31), now - timedelta(_LONGEST)]
+    starts = [*spans, date(now.year - 1, 12, 31), now - timedelta(LONGEST)]
     last = world.close(key)
     return [round((last / world.close(key, day) - 1) * 100, 2) for day in starts]
 
 
-_LONGEST: Final = 6 * 365
+LONGEST: Final = 6 * 365
+"""The days of an open fund."""
 
 
 def _values(query: Query, rng: Luck) -> Reply:
     """The values of a fund by day, newest first, all on the first page."""
     code, world = query.get("fundCode", "000001"), rng.world
-    first = read_day(query.get("startDate")) or world.now - timedelta(_LONGEST)
-    first = max(first, world.now - timedelta(_LONGEST))
+    first = read_day(query.get("startDate")) or world.now - timedelta(LONGEST)
+    first = max(first, world.now - timedelta(LONGEST))
     rows = list[Row]()
     if query.get("pageIndex", "1") == "1":
         bars = world.bars(fund_key(code), first, read_day(query.get("endDate")))
@@ -99,11 +106,11 @@ def _ranked(query: Query, rng: Luck) -> Reply:
     for code, name in OPEN_FUNDS.items():
         bar, gains = rng.world.latest(fund_key(code), 1)[-1], _returns(rng.world, code)
         cells: list[object] = [code, name, "", bar.day, f"{bar.close:.4f}", f"{bar.close:.4f}"]
-        cells += [f"{bar.change:.2f}", *gains, str(rng.world.now - timedelta(_LONGEST)), 1]
+        cells += [f"{bar.change:.2f}", *gains, str(rng.world.now - timedelta(LONGEST)), 1]
         cells += [gains[4], "1.50%", "0.15%", 1, "0.15%", 1, ""]
         lines.append((-gains[4], ",".join(map(str, cells))))
-    text = as_json({"datas": [line for _, line in sorted(lines)], "allRecords": len(lines)})
-    return script(f"var rankData = {text.body.decode()};")
+    text = to_json({"datas": [line for _, line in sorted(lines)], "allRecords": len(lines)})
+    return script(f"var rankData = {text};")
 
 
 def _ranked_indices(query: Query, rng: Luck) -> Reply:
@@ -114,8 +121,8 @@ def _ranked_indices(query: Query, rng: Luck) -> Reply:
         cells: list[object] = [code, OPEN_FUNDS[code], "", bar.day, f"{bar.close:.4f}"]
         cells += [f"{bar.change:.2f}", *gains, "", "", "", "0.12", *[""] * 5, "10", *[""] * 4]
         lines.append("|".join(map(str, cells)))
-    data = as_json({"datas": lines, "allRecords": len(lines)}).body.decode()
-    return as_json({"Data": data, "ErrCode": 0, "TotalCount": len(lines)})
+    data = {"datas": lines, "allRecords": len(lines)}
+    return as_json({"Data": to_json(data), "ErrCode": 0, "TotalCount": len(lines)})
 
 
 def _quarters(world: World, year: str) -> list[date]:
@@ -140,19 +147,19 @@ def _archives(query: Query, rng: Luck) -> Reply:
     heads += ["持股数（万股）", "持仓市值（万元）"]
     for day in _quarters(rng.world, query.get("year", "")):
         label = f"{day.year}年{day.month // 3}季度股票投资明细"
-        head = "".join(f"<th>{name}</th>" for name in heads)
-        rows = "".join(
-            f"<tr><td>{place}</td><td>{LISTED[member].code}</td><td>{LISTED[member].name}</td>"
-            f"<td>股吧</td><td>{weight * 100:.2f}%</td><td>{number / 1e4:.2f}</td>"
-            f"<td>{worth / 1e4:.2f}</td></tr>"
+        rows = [
+            [
+                *(place, LISTED[member].code, LISTED[member].name, "股吧"),
+                *(f"{weight * 100:.2f}%", f"{number / 1e4:.2f}", f"{worth / 1e4:.2f}"),
+            ]
             for place, (member, weight, number, worth) in enumerate(
                 _held(rng.world, code, day), start=1
             )
-        )
+        ]
         text += f"<h4 class='t'><label>{_name(rng.world, code)}&nbsp;&nbsp;{label}&nbsp;&nbsp;"
-        text += f"</label></h4><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    told = as_json({"content": text, "arryear": [], "curyear": rng.world.now.year})
-    return script(f"var apidata={told.body.decode()};")
+        text += f"</label></h4>{html_table(rows, heads)}"
+    told = to_json({"content": text, "arryear": [], "curyear": rng.world.now.year})
+    return script(f"var apidata={told};")
 
 
 def _industries(query: Query, rng: Luck) -> Reply:
@@ -164,20 +171,15 @@ def _industries(query: Query, rng: Luck) -> Reply:
             group = groups.setdefault(INDUSTRIES[LISTED[member].code], [0.0, 0.0])
             group[0], group[1] = group[0] + weight, group[1] + worth
         rows = [
-            {
-                "BZDM": code,
-                "FSRQ": str(day),
-                "HYDM": "C",
-                "HYMC": industry,
-                "SZ": f"{worth / 1e4:.2f}",
-            }
-            | {"SZDesc": f"{worth / 1e4:.2f}", "ZJZBL": f"{weight * 100:.2f}"}
+            {"BZDM": code, "FSRQ": str(day), "HYDM": "C", "HYMC": industry}
+            | dict.fromkeys(("SZ", "SZDesc"), f"{worth / 1e4:.2f}")
+            | {"ZJZBL": f"{weight * 100:.2f}"}
             | {f"x{place}": None for place in range(9)}
             for industry, (weight, worth) in groups.items()
         ]
         quarters.append({"JZRQ": str(day), "HYPZInfo": rows})
-    told = as_json({"Data": {"FundCode": code, "QuarterInfos": quarters}, "ErrCode": 0})
-    return script(f"{query.get('callback', 'call')}({told.body.decode()})")
+    told = to_json({"Data": {"FundCode": code, "QuarterInfos": quarters}, "ErrCode": 0})
+    return script(f"{query.get('callback', 'call')}({told})")
 
 
 def _overview(query: Query, rng: Luck) -> Reply:
@@ -185,7 +187,7 @@ def _overview(query: Query, rng: Luck) -> Reply:
     code, world = rng.path.rpartition("_")[2].removesuffix(".html"), rng.world
     name, shares = _name(world, code), _shares(world, code)
     worth = shares * world.close(fund_key(code)) / 1e8
-    since = world.now - timedelta(_LONGEST)
+    since = world.now - timedelta(LONGEST)
     facts = [
         ("基金全称", f"{name}型证券投资基金"), ("基金简称", name), ("基金代码", f"{code}（前端）"),
         ("基金类型", "混合型-偏股"), ("发行日期", str(since)),
@@ -219,10 +221,8 @@ def _traded(query: Query, rng: Luck) -> Reply:
     rows = dict[str, Row]()
     for key, one in LISTED.items():
         if (one.kind, one.exchange) == ("fund", "CN"):
-            bar, last = (
-                rng.world.bars(key, day - timedelta(20), day)[-1],
-                rng.world.latest(key, 1)[-1],
-            )
+            bar = rng.world.bars(key, day - timedelta(20), day)[-1]
+            last = rng.world.latest(key, 1)[-1]
             rows[f"f{one.code}"] = (
                 {"code": one.code, "typename": "股票型", "net": f"{bar.close}", "name": one.name}
                 | {"totalnet": f"{bar.close}", "newnet": f"{last.close}"}
@@ -231,7 +231,7 @@ def _traded(query: Query, rng: Luck) -> Reply:
                 | {"ranges": f"{bar.close - bar.before:.4f}", "rate": f"{bar.change:.2f}"}
                 | {"shstat": "开放", "sgstat": "开放"}
             )
-    return script(f"g({as_json({'data': {'data': rows}}).body.decode()})")
+    return script(f"g({to_json({'data': {'data': rows}})})")
 
 
 def _sizes(query: Query, rng: Luck) -> Reply:
@@ -243,11 +243,11 @@ def _sizes(query: Query, rng: Luck) -> Reply:
             {"symbol": code, "sname": name, "per_nav": bar.close, "total_nav": bar.close}
             | {"three_month": 0, "six_month": 0, "one_year": 0, "form_year": 0, "form_start": 0}
             | {"name": "", "zmjgm": f"{shares * 0.8:.0f}", "jjgm": "", "jjlx": ""}
-            | {"clrq": f"{rng.world.now - timedelta(_LONGEST)} 00:00:00", "jjjl": "模拟经理"}
+            | {"clrq": f"{rng.world.now - timedelta(LONGEST)} 00:00:00", "jjjl": "模拟经理"}
             | {"dwjz": f"{bar.close}", "ljjz": f"{bar.close}", "jzrq": f"{bar.day} 00:00:00"}
             | {"zjzfe": f"{shares}", "jjglr_code": "80000222"}
         )
-    text = as_json({"total_num": len(rows), "data": rows}).body.decode()
+    text = to_json({"total_num": len(rows), "data": rows})
     return script(f"IO.XSRV2.CallbackList['J2cW8KXheoWKdSHc']({text});")
 
 
@@ -284,30 +284,89 @@ def _ratings(query: Query, rng: Luck) -> Reply:
         cells += [f"{bar.close:.4f}", bar.day, f"{bar.change:.2f}", *gains, "0.15%", *[""] * 4]
         lines.append("|".join(map(str, cells)))
     text = "|_".join(lines)
-    page = (
-        f'<html><body><select id="rqoptions">{options}</select><div id="fundinfo">'
-        f'<script>var fundinfos = "{text}";</script></div></body></html>'
-    )
-    return Reply(page.encode(), "text/html; charset=utf-8")
+    info = f'<script>var fundinfos = "{text}";</script>'
+    return as_page(f'<select id="rqoptions">{options}</select><div id="fundinfo">{info}</div>')
 
 
 def _notices(query: Query, rng: Luck) -> Reply:
     """The notices of a fund: its report of each quarter, or what the kind is about."""
     code = query.get("fundcode", "000001")
+    name = _name(rng.world, code)
     kind = {"2": "分红公告", "4": "基金经理变更公告"}.get(query.get("type", "3"), "季度报告")
     years = range(rng.world.now.year - 2, rng.world.now.year + 1)
     days = [one for year in years for one in _quarters(rng.world, str(year))[::-1]]
     rows = [
-        {
-            "FUNDCODE": code,
-            "TITLE": f"{_name(rng.world, code)}:{day.year}年第{day.month // 3}期{kind}",
-        }
-        | {"ShortTitle": _name(rng.world, code), "NEWCATEGORY": query.get("type", "3")}
+        {"FUNDCODE": code, "TITLE": f"{name}:{day.year}年第{day.month // 3}期{kind}"}
+        | {"ShortTitle": name, "NEWCATEGORY": query.get("type", "3")}
         | {"PUBLISHDATEDesc": str(day), "PUBLISHDATE": str(day), "ATTACHTYPE": "0"}
         | {"ID": f"AN{day:%Y%m%d}{code}"}
         for day in days
     ]
     return as_json({"Data": rows, "ErrCode": 0, "TotalCount": len(rows)})
+
+
+def _fund_bars(code: str, rng: Luck, days: int = 0) -> tuple[list[int], list[Bar]]:
+    """The values of an open fund, all or those of the last days, with their Unix times in ms."""
+    bars = rng.world.bars(fund_key(code), rng.world.now - timedelta(days or LONGEST))
+    noon = time(0)
+    starts = (datetime.combine(bar.day, noon, UTC).timestamp() for bar in bars)
+    return [round(start * 1000) - 8 * 3_600_000 for start in starts], bars
+
+
+def _fund_values(query: Query, rng: Luck) -> Reply:
+    """What is shown of an open fund, as JavaScript: values, ranks among its like, income."""
+    code = rng.path.rpartition("/")[2].removesuffix(".js")
+    at, bars = _fund_bars(code, rng)
+    ranks = [round(n) for n in rng.world.series(f"rank {code}", [b.day for b in bars], 900, 0.05)]
+    pairs = list(zip(at, bars, strict=True))
+    units = [
+        {"x": when, "y": bar.close, "equityReturn": round(bar.change, 2), "unitMoney": ""}
+        for when, bar in pairs
+    ]
+    places = list(zip(at, ranks, strict=True))
+    named: dict[str, object] = {"fS_code": code, "Data_netWorthTrend": units}
+    named["Data_ACWorthTrend"] = [[when, bar.close] for when, bar in pairs]
+    named["Data_rateInSimilarType"] = [{"x": w, "y": rank, "sc": "2000"} for w, rank in places]
+    named["Data_rateInSimilarPersent"] = [[w, round(100 - rank / 20, 2)] for w, rank in places]
+    named["Data_millionCopiesIncome"] = [[w, round(0.3 + rank / 9e3, 4)] for w, rank in places]
+    named["Data_sevenDaysYearIncome"] = [[w, round(1.1 + rank / 3e3, 3)] for w, rank in places]
+    text = "".join(f"var {name} = {to_json(v)};" for name, v in named.items())
+    return script(text)
+
+
+_SPANS = {"m": 30, "q": 91, "hy": 182, "y": 365, "try": 1096, "fiy": 1826, "sy": 181}
+
+
+def _fund_returns(query: Query, rng: Luck) -> Reply:
+    """What an open fund returned since the beginning of a span, in percent."""
+    code = query.get("fundCode", "000001")
+    at, bars = _fund_bars(code, rng, _SPANS.get(query.get("type", "se"), 0))
+    start = bars[0].close if bars else 1.0
+    points = [[w, round((b.close / start - 1) * 100, 2)] for w, b in zip(at, bars, strict=True)]
+    return as_json({"Data": [{"name": code, "data": points}], "ErrCode": 0})
+
+
+def _fund_payouts(query: Query, rng: Luck) -> Reply:
+    """A page without payouts and splits of an open fund."""
+    heads = ("年份 权益登记日 除息日 每份分红 分红发放日", "年份 拆分折算日 拆分类型 拆分折算比例")
+    tables = [
+        html_table([[nothing] * len(head.split())], head.split())
+        for head, nothing in zip(heads, ("暂无分红信息!", "暂无拆分信息!"), strict=True)
+    ]
+    return as_page(html_table([["-"]]), *tables)
+
+
+def _fund_staff(query: Query, rng: Luck) -> Reply:
+    """Registered staff of fund houses, on one page."""
+    rows = list[Row]()
+    for one in CHINA:
+        staff = rng.randint(80, 900)
+        rows.append(
+            {"orgName": f"{one.name}基金管理有限公司", "orgType": "公募基金管理公司"}
+            | {"workerTotalNum": staff, "operNum": int(staff * 0.9), "salesmanNum": staff // 10}
+            | {"investmentManagerNum": staff // 20, "fundManagerNum": staff // 9}
+        )
+    return as_json({"content": rows, "totalElements": len(rows), "totalPages": 1})
 
 
 # --- Danjuan -------------------------------------------------------------------------------------
@@ -337,7 +396,7 @@ def _danjuan(query: Query, rng: Luck) -> Reply:
     else:
         made = {
             "fd_code": code, "fd_name": name, "fd_full_name": f"{name}型证券投资基金",
-            "found_date": str(world.now - timedelta(_LONGEST)), "keeper_name": "模拟基金",
+            "found_date": str(world.now - timedelta(LONGEST)), "keeper_name": "模拟基金",
             "totshare": f"{_shares(world, code) / 1e8:.2f}亿", "manager_name": "模拟经理",
             "trup_name": "模拟银行", "type_desc": "混合型-偏股", "rating_source": "晨星评级",
             "rating_desc": "三星基金", "invest_orientation": "持有十只股票",
@@ -360,10 +419,8 @@ def _achieved(world: World, code: str) -> object:
     def row(label: str, first: date, last: date) -> Row:
         gain, fall = _span(world.bars(fund_key(code), first, last))
         rank = f"{1 + int(999 * world.luck('rank', code, label))}/1000"
-        return {"period_time": label, "self_nav": f"{gain:.2f}%"} | {
-            "self_max_draw_down": f"{fall:.2f}%",
-            "self_nav_rank": rank,
-        }
+        row = {"period_time": label, "self_nav": f"{gain:.2f}%"}
+        return row | {"self_max_draw_down": f"{fall:.2f}%", "self_nav_rank": rank}
 
     now = world.now
     years = [row(str(y), date(y, 1, 1), date(y, 12, 31)) for y in range(now.year - 3, now.year)]
@@ -390,7 +447,7 @@ def _analysed(world: World, code: str) -> list[Row]:
 
 def _won(world: World, code: str) -> list[Row]:
     """How often a fund that was held so long gained, and what it gained on average."""
-    closes = [bar.close for bar in world.bars(fund_key(code), world.now - timedelta(_LONGEST))]
+    closes = [bar.close for bar in world.bars(fund_key(code), world.now - timedelta(LONGEST))]
     found = list[Row]()
     for label, days in (("满6个月", 121), ("满1年", 242), ("满2年", 484), ("满3年", 726)):
         gains = [b / a - 1 for a, b in zip(closes, closes[days:], strict=False)]
@@ -404,14 +461,9 @@ def _won(world: World, code: str) -> list[Row]:
 # --- members of indices --------------------------------------------------------------------------
 
 
-def index_key(code: str) -> str:
-    """The world's key of an index by its code."""
-    return f"sz{code}" if code.startswith("399") else key_of("2", code)
-
-
 def _members(world: World, code: str) -> dict[str, float]:
     """The weights of an index's members on the last day; an index without members has ten."""
-    return dict(sorted(world.holdings(index_key(code)).items(), key=lambda item: -item[1]))
+    return dict(sorted(world.holdings(key_of("2", code)).items(), key=lambda item: -item[1]))
 
 
 def _csindex_members(query: Query, rng: Luck) -> Reply:
@@ -428,7 +480,7 @@ def _csindex_members(query: Query, rng: Luck) -> Reply:
             ("上海证券交易所", "Shanghai") if member[:2] == "sh" else ("深圳证券交易所", "Shenzhen")
         )
         row: list[str | float] = [f"{world.days('CN')[-1]:%Y%m%d}", code]
-        row += [world.instrument(index_key(code)).name, f"CSI {code}", one.code, one.name]
+        row += [world.instrument(key_of("2", code)).name, f"CSI {code}", one.code, one.name]
         row += [f"Sample {one.code}", place[0], f"{place[1]} Stock Exchange"]
         rows.append(row + ([round(weight * 100, 3)] if has_weights else []))
     return as_xls(rows)
@@ -437,9 +489,9 @@ def _csindex_members(query: Query, rng: Luck) -> Reply:
 def _csindex_ratios(query: Query, rng: Luck) -> Reply:
     """The ratios of price to earnings and of payouts to price of one CSI index, newest first."""
     code = rng.path.rpartition("/")[2].removesuffix("indicator.xls")
-    bars = rng.world.latest(index_key(code), 20)
-    ratios = index_earnings(rng.world, index_key(code))[-len(bars) :].tolist()
-    name = rng.world.instrument(index_key(code)).name
+    bars = rng.world.latest(key_of("2", code), 20)
+    ratios = index_earnings(rng.world, key_of("2", code))[-len(bars) :].tolist()
+    name = rng.world.instrument(key_of("2", code)).name
     heads: list[str | float] = ["日期Date", "指数代码Index Code", "指数中文全称", "指数中文简称"]
     heads += ["指数英文全称", "指数英文简称", "市盈率1", "市盈率2", "股息率1", "股息率2"]
     rows: list[list[str | float]] = [heads]
@@ -490,12 +542,56 @@ def _sina_members(query: Query, rng: Luck) -> Reply:
         [LISTED[member].code, LISTED[member].name, start, ""]
         for member in _members(rng.world, code)
     ]
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     more = "<tr><td>-</td></tr>" * 3
     pages = f'<table class="table2"><tr><td><a href="#">1</a></td></tr>{more}</table>'
     others = f"<table>{more}</table>"
-    text = f"<html><body>{others}{others}{pages}<table>{body}</table></body></html>"
-    return Reply(text.encode("gbk"), "text/html; charset=gb2312")
+    text = f"<html><body>{others}{others}{pages}{html_table(rows)}</body></html>"
+    return as_text(text, charset="gbk")
+
+
+def _csindex(query: Query, rng: Luck) -> Reply:
+    """Daily bars of one CSI index with its names, sample size and earnings ratio."""
+    code = query.get("indexCode", "000300")
+    days = bar_days(rng.world, read_day(query.get("startDate")), read_day(query.get("endDate")))
+    key, world = key_of("2", code), rng.world
+    name, number = world.instrument(key).name, len(world.weights(key))
+    ratios = dict(zip(world.history(key).days, index_earnings(world, key).tolist(), strict=True))
+    rows = [
+        {"tradeDate": f"{bar.day:%Y%m%d}", "indexCode": code, "indexNameCnAll": name}
+        | {"indexNameCn": name, "indexNameEnAll": f"CSI {code} Index"}
+        | {"indexNameEn": f"CSI {code}", "open": bar.open, "high": bar.high, "low": bar.low}
+        | {"close": bar.close, "change": round(bar.close - bar.before, 2)}
+        | {"changePct": round(bar.change, 2), "tradingVol": round(bar.volume / 1e4, 2)}
+        | {"tradingValue": round(paid / 1e8, 2), "consNumber": number}
+        | {"peg": round(ratios[bar.day], 2)}
+        for bar, paid in _index_bars(rng, code, days)
+    ]
+    return as_json({"code": "200", "msg": "Success", "data": rows, "success": True})
+
+
+def _index_bars(rng: Luck, code: str, days: tuple[date, ...]) -> list[tuple[Bar, float]]:
+    """The bars of an index, and what was paid in each."""
+    key = key_of("2", code)
+    bars = rng.world.bars(key, days[0], days[-1]) if days else []
+    return list(zip(bars, rng.world.paid(key, bars), strict=True))
+
+
+def _cnindex(query: Query, rng: Luck) -> Reply:
+    """Daily bars of one CNI index as bare lists, newest first.
+
+    The order is day, current, high, open, low, close, change, percent, amount, volume, average.
+    """
+    days = bar_days(rng.world, read_day(query.get("startDate")), read_day(query.get("endDate")))
+    rows = [
+        [
+            *(str(bar.day), bar.close, bar.high, bar.open, bar.low, bar.close),
+            *(round(bar.close - bar.before, 2), f"{bar.change:.2f}%"),
+            *(round(paid, 2), bar.volume * 100, None),
+        ]
+        for bar, paid in reversed(_index_bars(rng, query.get("indexCode", ""), days))
+    ]
+    data = {"code": query.get("indexCode"), "data": rows}
+    return as_json({"code": 200, "message": "OK", "data": data})
 
 
 _API = "api.fund.eastmoney.com"
@@ -504,6 +600,12 @@ _OSS = "/static/html/csindex/public/uploads/file/autofile"
 _DJ = "danjuanfunds.com"
 
 FUNDS: Mapping[tuple[str, str], Payload] = {
+    ("gs.amac.org.cn", "/amac-infodisc/api/pof/personOrg"): _fund_staff,
+    ("fund.eastmoney.com", "/pingzhongdata/*.js"): _fund_values,
+    (_API, "/pinzhong/LJSYLZS"): _fund_returns,
+    (_F10, "/fhsp_*.html"): _fund_payouts,
+    ("www.csindex.com.cn", "/csindex-home/perf/index-perf"): _csindex,
+    ("hq.cnindex.com.cn", "/market/market/getIndexDailyDataWithDataFormat"): _cnindex,
     (_API, "/f10/lsjz"): _values,
     (_API, "/FundTradeRank/GetRankList"): _ranked_indices,
     (_API, "/f10/HYPZ/"): _industries,

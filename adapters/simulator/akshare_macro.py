@@ -5,6 +5,7 @@ All of them read the world's rates and figures, so that two sources tell one num
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from html import escape
 
 import orjson
 
@@ -15,12 +16,17 @@ from adapters.simulator.shapes import (
     Query,
     Reply,
     Row,
+    as_csv,
     as_json,
     as_page,
+    as_text,
+    as_xlsx,
     asked,
     bar_days,
     html_table,
+    months,
     read_day,
+    to_json,
 )
 from adapters.simulator.world import derivatives
 from adapters.simulator.world.economy import (
@@ -92,6 +98,55 @@ def _pairs(query: Query, rng: Luck) -> Reply:
         if other != one
     ]
     return as_page(*links)
+
+
+def _boc_quotes(query: Query, rng: Luck) -> Reply:
+    """Bank of China quotes of one currency as an HTML table below the form of currencies."""
+    days = bar_days(rng.world, read_day(query.get("startdate")), read_day(query.get("enddate")))
+    money = query.get("money_code", "USD")
+    options = "".join(f'<option value="{c}">{escape(n)}</option>' for n, c in MONEY.items())
+    head = ["日期", "中行汇买价", "中行钞买价", "中行钞卖价/汇卖价", "央行中间价", "中行折算价"]
+    lines = [head]
+    for day in days[::-1]:
+        mid = 100 * rng.world.rate(money, "CNY", day)
+        lines.append([str(day), *(f"{mid * k:.2f}" for k in (0.998, 0.99, 1.002, 1, 1))])
+    form = f'<select id="money_code">{options}</select>'
+    return as_text(f"<html><body>{form}{html_table(lines)}</body></html>", charset="gbk")
+
+
+def _currency_rank(query: Query, rng: Luck) -> Reply:
+    """Currencies quoted against the yuan or the dollar, all on the first page."""
+    yuan, rows = query.get("type", "rmb") == "rmb", list[Row]()
+    for name, code in MONEY.items():
+        if code == "USD" and not yuan:
+            continue
+        quote = "CNY" if yuan else "USD"
+        price = rng.world.rate(code, quote)
+        before = rng.world.rate(code, quote, rng.world.now - timedelta(1))
+        cells = {"最新价": f"{price:.4f}", "涨跌额": f"{price - before:.4f}"}
+        cells |= {"涨跌幅": f"{(price / before - 1) * 100:+.2f}%"}
+        rows.append(
+            {"code": code + ("CNY" if yuan else "USD")}
+            | {"name": f"{name}兑{'人民币' if yuan else '美元'}"}
+            | {"market": "global", "list": [{"text": t, "value": v} for t, v in cells.items()]}
+            | {"status": "", "icon1": "", "icon2": "", "financeType": "foreign"}
+        )
+    return as_json({"ResultCode": "0", "Result": [] if query.get("pn", "0") != "0" else rows})
+
+
+def _sentiment(query: Query, rng: Luck) -> Reply:
+    """Share of long positions by currency pair, every four hours of the requested days."""
+    pairs = (
+        "AUDJPY AUDUSD EURAUD EURJPY EURUSD GBPJPY GBPUSD NZDUSD USDCAD USDCHF USDJPY USDX XAUUSD"
+    )
+    values = dict[str, dict[str, str]]()
+    first, last = read_day(query.get("start_date")), read_day(query.get("end_date"))
+    for day in bar_days(rng.world, first, last, 60):
+        rng = rng.about("sentiment", day)
+        for hour in range(0, 24, 4):
+            row = {pair: f"{max(5.0, min(95.0, rng.gauss(50, 15))):.2f}" for pair in pairs.split()}
+            values[f"{day} {hour:02}:00"] = row
+    return as_json({"status": 200, "data": {"values": values}})
 
 
 # --- spot prices ---------------------------------------------------------------------------------
@@ -186,7 +241,7 @@ def _spot_shares(query: Query, rng: Luck) -> Reply:
             rows.append({**row, "scss": makers, "xyyhs": []})
         sectors.append({"name": sector, "list": rows})
     data = {"dates": {f"d{n}": str(day) for n, day in enumerate(days[-6:-1])}, "datas": sectors}
-    text = as_json(data).body.decode()
+    text = to_json(data)
     script = "/newstatic/js/common/emdataview.js"
     return as_page(
         f'<script>pagedata= {text};\n        </script>\n        <script src="{script}"></script>'
@@ -224,6 +279,36 @@ def _hogs(query: Query, rng: Luck) -> Reply:
         return as_json({"data": [{"date": str(d), "benzhou": round(v, 2)} for d, v in walk]})
     middle = [kind] if kind in {"3", "10"} else []
     return as_json({"data": [[str(day), *middle, round(value, 2)] for day, value in walk]})
+
+
+def _reports(query: Query, rng: Luck) -> Reply:
+    """A report on one day: CME bitcoin volumes, or stocks of futures by product."""
+    return (_stocks if query.get("category") == "stock" else _cme_bitcoin)(query, rng)
+
+
+def _stocks(query: Query, rng: Luck) -> Reply:
+    """Shanghai's warehouse stocks on a day and a week before."""
+    last = min(read_day(query.get("date")) or rng.world.now, rng.world.now)
+    days, rows = [last - timedelta(7), last], list[list[object]]()
+    for name, code in (("铜", "CU"), ("铝", "AL"), ("锌", "ZN"), ("螺纹钢", "RB"), ("黄金", "AU")):
+        old, new = (round(n) for n in rng.world.series(f"stock of {code}", days, 24000, 0.01))
+        rows.append([name, old, new, new - old, round((new / old - 1) * 100, 2)])
+    names = ["商品", *map(str, days), "增减", "增减幅度"]
+    data = {"keys": [{"name": name} for name in names], "values": rows}
+    return as_json({"status": 200, "data": data})
+
+
+def _cme_bitcoin(query: Query, rng: Luck) -> Reply:
+    """CME bitcoin volumes on one day, with field names separate from the values."""
+    names = ["商品", "类型", "电子交易合约", "场内成交合约", "场外成交合约", "成交量", "未平仓合约"]
+    rows = list[list[object]]()
+    for product, size in (("比特币", 12000), ("微型比特币", 20000)):
+        for kind, share in (("期货", 1.0), ("看涨期权", 0.05), ("看跌期权", 0.04)):
+            screen, block = int(size * share * rng.uniform(0.7, 1.3)), rng.randint(0, 400)
+            total, held = screen + block, int(size * share * rng.uniform(1.1, 1.6))
+            rows.append([product, kind, screen, 0, block, total, held, rng.randint(-300, 300)])
+    keys = [{"name": name} for name in [*names, "持仓变化"]]
+    return as_json({"status": 200, "data": {"keys": keys, "values": rows}})
 
 
 # --- released figures ----------------------------------------------------------------------------
@@ -405,7 +490,7 @@ def _freight_boxes(query: Query, rng: Luck) -> Reply:
         tables.append(rows)
     inner = {"entities": {"7a55585f-3fb3-44e6-9b54-beea1cd20b4d": {"data": tables}}}
     data = {"elements": {"content": {"content": inner}}}
-    text = f"window.infographicData={as_json(data).body.decode()};"
+    text = f"window.infographicData={to_json(data)};"
     return as_page(f"<script>{text}</script>", "<script></script>" * 3)
 
 
@@ -438,6 +523,93 @@ def _cloth(query: Query, rng: Luck) -> Reply:
                 row[f"{name}Change"] = f"{(walk[at] / walk[at + 1] - 1) * 100:.2f}"
         rows.append(row)
     return as_json({"page": 1, "result": rows})
+
+
+_EPU_TEXT = "SCMP_China US Europe Korea Spain Japan UK Canada Australia Brazil India Mexico Russia"
+
+
+_EPU_BOOK = "Ireland Chile Colombia Netherlands Singapore Sweden FKT_Greece"
+
+
+def _uncertainty(query: Query, rng: Luck) -> list[Sequence[str | float]]:
+    """Monthly economic policy uncertainty of one country, under a heading."""
+    when, name = months(rng.world, 300), f"policy uncertainty {rng.path}"
+    points = zip(when, rng.world.series(name, when, 150, 0.12), strict=True)
+    head = ["Year", "Month", "Policy_Uncertainty_Index"]
+    return [head, *([day.year, day.month, round(max(value, 12), 3)] for day, value in points)]
+
+
+def _epu_text(query: Query, rng: Luck) -> Reply:
+    """The index of one country as text."""
+    return as_csv(_uncertainty(query, rng))
+
+
+def _epu_book(query: Query, rng: Luck) -> Reply:
+    """The index of one country as an Excel file."""
+    return as_xlsx(_uncertainty(query, rng))
+
+
+def _emission(query: Query, rng: Luck) -> Reply:
+    """Emission-rights index of Zhejiang by month or quarter."""
+    when = months(rng.world, 72) if query.get("cycle") == "MONTH" else months(rng.world, 24, 3)
+    rows = [
+        {"indexValue": round(value, 2), "stage": {"publishTime": f"{day} 00:00:00"}}
+        for day, value in zip(
+            when, rng.world.series("emission rights", when, 1200, 0.05), strict=True
+        )
+    ]
+    return as_json({"code": 200, "data": rows})
+
+
+def _emission_trade(query: Query, rng: Luck) -> Reply:
+    """Emission rights traded in the same periods: quantity and cost."""
+    is_monthly = query.get("cycle") == "MONTH"
+    when = months(rng.world, 72) if is_monthly else months(rng.world, 24, 3)
+    size = [rng.about("emission", day, is_monthly).randint(200, 4000) for day in when]
+    rows = [{"totalQuantity": n, "totalCost": round(n * rng.uniform(0.8, 1.4), 2)} for n in size]
+    return as_json({"code": 200, "data": rows})
+
+
+def _indexes(*names: str) -> Payload:
+    """Make the payload of the Yiwu indexes with these names, newest first."""
+
+    def answer(query: Query, rng: Luck) -> Reply:
+        when = months(rng.world, 120)
+        paths = [rng.world.series(f"{rng.path} {name}", when, 105, 0.02) for name in names]
+        rows = [
+            {"indextimeno": str(day)}
+            | {n: round(p[at], 2) for n, p in zip(names, paths, strict=True)}
+            for at, day in enumerate(when)
+        ]
+        return as_json({"code": 0, "data": rows[::-1]})
+
+    return answer
+
+
+def _freight(query: Query, rng: Luck) -> Reply:
+    """Road freight prices: fixed base, on the period before and on the year before."""
+    gap = {"3": 1, "4": 3, "5": 12}.get(query.get("exponentTypeId", "2"))
+    days = bar_days(rng.world)
+    fridays = [day for day in days if day.weekday() == 4]
+    when = months(rng.world, 40, gap) if gap else fridays
+    charts = {
+        f"chart{n}": {
+            "xLebal": [str(day) for day in when],
+            "yLebal": [
+                f"{value:.2f}" for value in rng.world.series(f"freight {n}", when, level, 0.005)
+            ],
+        }
+        for n, level in ((1, 1000), (2, 100), (3, 100))
+    }
+    return as_json(charts)
+
+
+_YIWU = "/yiwuindex/v1/active/industry/class/history"
+
+
+_PRICES = [
+    f"{kind}priceindex" for kind in ["total", "stockdeal", "netdeal", "orderdeal", "outdeal"]
+]
 
 
 # --- registers -----------------------------------------------------------------------------------
@@ -509,6 +681,28 @@ REPORTS: Mapping[str, Callable[[Query, Luck], Sequence[Row]]] = {
 """The reports of Eastmoney's data centre."""
 
 MACRO: Mapping[tuple[str, str], Payload] = {
+    ("biz.finance.sina.com.cn", "/forex/forex.php"): _boc_quotes,
+    ("finance.pae.baidu.com", "/api/getforeignrank"): _currency_rank,
+    ("datacenter-api.jin10.com", "/reports/list"): _reports,
+    ("datacenter-api.jin10.com", "/sentiment/datas"): _sentiment,
+    **{
+        ("www.policyuncertainty.com", f"/media/{name}_Policy_Uncertainty_Data.csv"): _epu_text
+        for name in _EPU_TEXT.split()
+    },
+    **{
+        ("www.policyuncertainty.com", f"/media/{name}_Policy_Uncertainty_Data.xlsx"): _epu_book
+        for name in _EPU_BOOK.split()
+    },
+    ("www.policyuncertainty.com", "/media/HK_EPU_Data_Annotated.xlsx"): _epu_book,
+    ("zs.zjpwq.net", "/pwq-index-webapi/indexData"): _emission,
+    ("zs.zjpwq.net", "/pwq-index-webapi/dataStatistics"): _emission_trade,
+    ("apiserver.chinagoods.com", f"{_YIWU}/bi"): _indexes(
+        "totalindex", "scopeindex", "benifitindex", "confidentindex"
+    ),
+    ("apiserver.chinagoods.com", f"{_YIWU}/piweek"): _indexes(*_PRICES),
+    ("apiserver.chinagoods.com", f"{_YIWU}/month"): _indexes(*_PRICES),
+    ("index.0256.cn", "/expcenter_trend.action"): _freight,
+    ("index.0256.cn", "/volume_query.action"): _freight,
     **{
         ("api.currencyscoop.com", f"/v1/{name}"): _scoop
         for name in ("latest", "historical", "timeseries", "currencies", "convert")

@@ -4,14 +4,26 @@ Sina packs long histories into a stream of bits, six to a character of base64, t
 `packed` writes the form that Sina numbers 3466: each day's differences to the day before.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Final
 
 import numpy as np
 
 from adapters.simulator.akshare_eastmoney import minutes
-from adapters.simulator.shapes import Luck, Payload, Query, Reply, Row, as_json, key_of
+from adapters.simulator.keys import key_of, key_of_index, key_of_symbol
+from adapters.simulator.shapes import (
+    Luck,
+    Payload,
+    Query,
+    Reply,
+    Row,
+    as_json,
+    as_text,
+    bar_rows,
+    script,
+    to_json,
+)
 from adapters.simulator.world import companies
 from adapters.simulator.world.instruments import BOARDS, CHINA, LISTED, Instrument
 from adapters.simulator.world.world import Bar, World
@@ -138,13 +150,9 @@ def _board_quote(query: Query, rng: Luck) -> Reply:
 
 def _abroad(query: Query, rng: Luck) -> Reply:
     """Daily bars of one index abroad, oldest first."""
-    key = sina_key(query.get("symbol", "SWI20"))
-    key = key.replace("us:", "ix:", 1) if key != "us:SPX" else key
-    rows = [
-        {"d": str(bar.day), "o": f"{bar.open}", "h": f"{bar.high}", "l": f"{bar.low}"}
-        | {"c": f"{bar.close}", "v": f"{bar.volume}"}
-        for bar in rng.world.bars(key)[-int(query.get("num", "10000")) :]
-    ]
+    key = key_of_index(query.get("symbol", "SWI20"))
+    bars = rng.world.bars(key)[-int(query.get("num", "10000")) :]
+    rows = bar_rows("d=date o=open:s h=high:s l=low:s c=close:s v=volume:s", rng.world, key, bars)
     return as_json({"result": {"status": {"code": 0}, "data": rows}})
 
 
@@ -227,24 +235,10 @@ def _step(number: int) -> str:
     return f"1{int(number > 0)}{'1' * (abs(number) - 1)}0"
 
 
-def script(text: str) -> Reply:
-    return Reply(text.encode(), "application/javascript; charset=utf-8")
-
-
 def jsonp(call: str, content: object) -> Reply:
     """JSON as the argument of a call, after Sina's line against being embedded."""
-    text = as_json(content).body.decode()
+    text = to_json(content)
     return script(f"/*<script>location.href='//sina.com';</script>*/\n{call}({text});")
-
-
-def sina_key(symbol: str) -> str:
-    """The world's key of a symbol such as `sh600519`, `00700`, `AAPL`, `.INX` or `HSI`."""
-    known = {".INX": "us:SPX", ".IXIC": "ix:NDX", ".DJI": "ix:DJIA", "HSI": "hkHSI"}
-    if symbol in known:
-        return known[symbol]
-    if symbol[:2] in {"sh", "sz", "bj"}:
-        return symbol
-    return f"hk{symbol}" if symbol.isdecimal() else f"us:{symbol}"
 
 
 def _history(key: str) -> Callable[[World], Reply]:
@@ -260,17 +254,17 @@ def _history(key: str) -> Callable[[World], Reply]:
 
 
 def _a_history(query: Query, rng: Luck) -> Reply:
-    return _history(sina_key(rng.path.split("/")[3]))(rng.world)
+    return _history(key_of_symbol(rng.path.split("/")[3]))(rng.world)
 
 
 def _us_history(query: Query, rng: Luck) -> Reply:
-    return _history(sina_key(rng.path.rsplit("/", 1)[-1]))(rng.world)
+    return _history(key_of_symbol(rng.path.rsplit("/", 1)[-1]))(rng.world)
 
 
 def _factors(query: Query, rng: Luck) -> Reply:
     """By what prices are multiplied (`hfq`) or divided (`qfq`), from each day on, newest first."""
     *_, symbol, name = rng.path.split("/")
-    key = sina_key(symbol)
+    key = key_of_symbol(symbol)
     made = rng.world.history(key)
     by = made.factor if name.startswith("hfq") else made.factor[-1] / made.factor
     changed = [0, *(np.flatnonzero(np.diff(by)) + 1).tolist()]
@@ -282,13 +276,13 @@ def _factors(query: Query, rng: Luck) -> Reply:
         rows = [row | {"s": "1.0", "u": "0.0"} for row in rows]
     if key.startswith("hk"):
         rows = [row | {"c": "0.0"} for row in rows]
-    text = as_json({"total": len(rows), "data": rows}).body.decode()
+    text = to_json({"total": len(rows), "data": rows})
     return script(f"var {symbol}{name[:3]}={text}\n/* 模拟 */")
 
 
 def _us_factors(query: Query, rng: Luck) -> Reply:
     symbol = rng.path.rsplit("/", 1)[-1].removesuffix("_qfq.js")
-    made = rng.world.history(sina_key(symbol))
+    made = rng.world.history(key_of_symbol(symbol))
     by = made.factor / made.factor[-1]
     ends = [*(np.flatnonzero(np.diff(by)) + 1).tolist(), len(by)]
     rows: list[Row] = [
@@ -297,13 +291,13 @@ def _us_factors(query: Query, rng: Luck) -> Reply:
         for at in reversed(ends)
     ]
     rows.append({"d": "1900-01-01", "f": f"{by[0]:.16f}", "c": "0.0"})
-    text = as_json({"total": len(rows), "data": rows}).body.decode()
+    text = to_json({"total": len(rows), "data": rows})
     return script(f"var {symbol}_qfq={text}\n/* 模拟 */")
 
 
 def _shares(query: Query, rng: Luck) -> Reply:
     """The shares that are traded, in units of ten thousand, by day."""
-    one = rng.world.instrument(sina_key(query.get("symbol", "sh600519")))
+    one = rng.world.instrument(key_of_symbol(query.get("symbol", "sh600519")))
     amount = f"{(one.shares or 10**9) * companies.FREE / 1e4:.4f}"
     rows = [{"date": str(day), "amount": amount} for day in (rng.world.days("CN")[0],)]
     return jsonp(f"var KKE_ShareAmount_{one.key}=", rows)
@@ -312,15 +306,10 @@ def _shares(query: Query, rng: Luck) -> Reply:
 def _minutes(query: Query, rng: Luck) -> Reply:
     """The last bars of so many minutes."""
     size, symbol = int(query.get("scale", "1")), query.get("symbol", "sh600519")
-    key = sina_key(symbol)
+    key = key_of_symbol(symbol)
     bars = minutes(rng.world, key, size)[-int(query.get("datalen", "1970")) :]
-    rows = [
-        {"day": f"{bar.day:%Y-%m-%d %H:%M:%S}", "open": f"{bar.open:.3f}"}
-        | {"high": f"{bar.high:.3f}", "low": f"{bar.low:.3f}", "close": f"{bar.close:.3f}"}
-        | {"volume": str(bar.volume * 100), "amount": f"{amount:.4f}"}
-        for bar, amount in zip(bars, rng.world.paid(key, bars), strict=True)
-    ]
-    return jsonp("=", rows)
+    fields = "day=date open=open:.3f high=high:.3f low=low:.3f close=close:.3f volume=hundreds:d"
+    return jsonp("=", bar_rows(f"{fields} amount=paid:.4f", rng.world, key, bars))
 
 
 _STAR_SINCE: Final = date(2019, 7, 22)
@@ -329,15 +318,16 @@ _STAR_SINCE: Final = date(2019, 7, 22)
 
 def _star(query: Query, rng: Luck) -> Reply:
     """Daily bars of a share of the science board, with those of the trading after the close."""
-    key = sina_key(query.get("symbol", "sh688399"))
+    key = key_of_symbol(query.get("symbol", "sh688399"))
     bars = rng.world.bars(key, _STAR_SINCE)
-    rows = [
-        {"d": str(bar.day), "o": f"{bar.open:.3f}", "h": f"{bar.high:.3f}", "l": f"{bar.low:.3f}"}
-        | {"c": f"{bar.close:.3f}", "v": str(bar.volume * 100), "pv": str(bar.volume // 50)}
-        | {"e": f"{bar.volume // 50 * bar.close:.0f}"}
-        for bar in bars
-    ]
-    return jsonp("var _kcb=", rows)
+    fields = "d=date o=open:.3f h=high:.3f l=low:.3f c=close:.3f v=hundreds:d"
+    return jsonp(
+        "var _kcb=",
+        [
+            {**row, "pv": str(bar.volume // 50), "e": f"{bar.volume // 50 * bar.close:.0f}"}
+            for row, bar in zip(bar_rows(fields, rng.world, key, bars), bars, strict=True)
+        ],
+    )
 
 
 def _fields(one: Instrument, bar: Bar, paid: float) -> list[object]:
@@ -361,7 +351,7 @@ def _fields(one: Instrument, bar: Bar, paid: float) -> list[object]:
 def quoted(values: Mapping[str, Sequence[object]]) -> Reply:
     """Quotes as scripts that assign texts to variables."""
     lines = (f'var hq_str_{name}="{",".join(map(str, cells))}";' for name, cells in values.items())
-    return Reply("\n".join([*lines, ""]).encode("gbk", "replace"), "text/html; charset=GB18030")
+    return as_text("\n".join([*lines, ""]), charset="gbk")
 
 
 def share_quote(world: World, symbol: str) -> Sequence[object]:
@@ -382,7 +372,7 @@ def _fund_list(query: Query, rng: Luck) -> Reply:
     }.get(node, [])
     more = ("ticktime", "code") if node == "close_fund" else ("ticktime", "code", "a", "b")
     rows = [_node_row(rng.world, key) | dict.fromkeys(more, "15:00:00") for key in keys]
-    return script(f"IO.XSRV2.CallbackList['da_yPT46_Ll7K6WD']({as_json(rows).body.decode()});")
+    return script(f"IO.XSRV2.CallbackList['da_yPT46_Ll7K6WD']({to_json(rows)});")
 
 
 def _node_row(world: World, key: str) -> dict[str, object]:
@@ -394,26 +384,6 @@ def _node_row(world: World, key: str) -> dict[str, object]:
         "open": f"{bar.open:.3f}", "high": f"{bar.high:.3f}", "low": f"{bar.low:.3f}",
         "volume": bar.volume * 100, "amount": round(bar.volume * 50 * (bar.open + bar.close)),
     }  # fmt: skip
-
-
-def sheet(
-    tables: Iterable[Sequence[Sequence[object]]], *, has_head: bool = False, charset: str = "gbk"
-) -> Reply:
-    """Rows of tables as HTML; the first ones may be heads."""
-
-    def row(cells: Sequence[object], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
-
-    text = "".join(
-        "<table>"
-        + "".join(
-            row(cells, "th" if has_head and not at else "td") for at, cells in enumerate(table)
-        )
-        + "</table>"
-        for table in tables
-    )
-    page = f'<html><head><meta charset="{charset}"></head><body>{text}</body></html>'
-    return Reply(page.encode(charset, "replace"), f"text/html; charset={charset}")
 
 
 _LIST = "/api/qt/clist/get"

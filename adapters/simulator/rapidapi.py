@@ -8,11 +8,13 @@ it. Requested identifiers are repeated.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 
 import orjson
 
+from adapters.simulator.keys import UnknownError, key_of_code, key_of_name
 from adapters.simulator.shapes import (
     Luck,
     Query,
@@ -100,25 +102,17 @@ class Asked:
 
     @property
     def key(self) -> str:
-        """The world's key of the subject."""
+        """The world's key of the subject. Raises `UnknownError` for an unknown name."""
         code = _ALIASES.get(self.subject, self.subject).strip().upper().lstrip("^$")
         code = _ALIASES.get(code, code)
-        if code in LISTED or code.lower() in LISTED:
-            return code if code in LISTED else code.lower()
-        if found := re.fullmatch(r"(SH|SZ|BJ)[.:]?(\d{6})|(\d{6})\.(SS|SH|SZ|BJ)", code):
-            market = (found[1] or found[4]).replace("SS", "SH").lower()
-            return f"{market}{found[2] or found[3]}"
-        if found := re.fullmatch(r"(?:HK[.:]?)?(\d{4,5})(?:\.HK)?|HK[.:]?(\d{3,5})", code):
-            return f"hk{found[1] or found[2]:0>5}"
-        if re.fullmatch(r"\d{6}", code):
-            for market in ("sz", "sh"):
-                if market + code in LISTED:
-                    return market + code
-            return f"{'sh' if code[0] in '569' else 'sz'}{code}"
+        if found := key_of_code(code):
+            return found
         is_coin = "coin" in self.hint or "crypto" in self.hint
         for symbol in (code, re.sub(r"[-/]?USDT?$", "", code)):
             if f"coin:{symbol}" in LISTED and (is_coin or f"us:{symbol}" not in LISTED):
                 return f"coin:{symbol}"
+        if found := key_of_name(self.subject.strip()):
+            return found
         bare = re.split(r"[.:]", code)[0]
         return f"{'coin' if is_coin else 'us'}:{bare}"
 
@@ -334,7 +328,9 @@ def _company(asked: Asked) -> str:
 
 def _news(asked: Asked, rng: Luck) -> object:
     """The last events of a company, or of the listed shares of New York."""
-    world, key = rng.world, _company(asked)
+    world, key = rng.world, ""
+    with suppress(UnknownError):
+        key = _company(asked)
     is_one = re.fullmatch(r"us:[A-Z]{1,5}(\.[A-Z])?|[a-z]{2}\d+", key)
     others = [one.key for one in LISTED.values() if one.kind == "share" and one.exchange == "US"]
     first = world.now - timedelta(1500 if is_one else 60)
@@ -405,6 +401,9 @@ def _matches(asked: Asked, rng: Luck) -> object:
     found.sort(key=lambda one: (one.code.casefold() not in (text, alias), len(one.name)))
     if not text:
         rng.shuffle(found)
+    if not found:
+        with suppress(UnknownError):
+            found = [rng.world.instrument(replace(asked, subject=text or asked.subject).key)]
     return [
         {
             "symbol": one.code,
@@ -412,7 +411,7 @@ def _matches(asked: Asked, rng: Luck) -> object:
             "exchange": _EXCHANGES.get(re.split(r":|\d|HSI", one.key)[0], "US"),
             "score": round(1 - number / 10, 2),
         }
-        for number, one in enumerate((found or [rng.world.instrument(asked.key)])[:8])
+        for number, one in enumerate(found[:8])
     ]
 
 

@@ -20,6 +20,7 @@ from anyio import to_thread
 from adapters.host import LIED, ORIGINAL_HOST
 from adapters.providers import PROVIDERS
 from adapters.simulator.faults import Fault, Faults
+from adapters.simulator.keys import UnknownError
 from adapters.simulator.playing import play
 from adapters.simulator.shapes import Luck, Request
 from adapters.simulator.world.world import NOW, World
@@ -110,7 +111,11 @@ class SimulatedUpstream:
         rng = Luck(f"{self.world.seed} {host} {path} {asked}", self.world, path)
         sent = Request(host, path, query, rng, bool(request.headers.get("X-RapidAPI-Key")))
         for simulation in self._simulations:
-            if (reply := simulation(sent)) is not None:
+            try:
+                reply = simulation(sent)
+            except UnknownError as error:
+                return web.json_response({"message": f"{error}"}, status=404)
+            if reply is not None:
                 headers = {"Content-Type": reply.content_type}
                 body, lies = reply.body, self.faults.lies
                 if lies.rate and reply.status == 200 and "X-RapidAPI-Host" in request.headers:

@@ -10,10 +10,12 @@ import random
 import re
 import struct
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cache, partial
 from itertools import groupby
+from typing import Any
 from xml.sax.saxutils import escape
 
 from adapters.simulator.world.calendar import Exchange, between
@@ -60,6 +62,7 @@ Simulation = Callable[[Request], Reply | None]
 Payload = Callable[[Mapping[str, str], Luck], Reply]
 Query = Mapping[str, str]
 Row = Mapping[str, object]
+Facts = dict[str, object]
 
 MOST = 250  # bars in one answer, if it was not asked from which day on
 HISTORY = 10_000  # bars where AkShare asks for everything and cuts the range itself
@@ -73,34 +76,7 @@ MONEY = {
 }  # fmt: skip
 
 
-# --- dates, walks and encodings ------------------------------------------------------------------
-
-
-def key_of(market: str, code: str) -> str:
-    """The world's key of a security by Eastmoney's number of its market, or by its code alone."""
-    if market in {"105", "106", "107"}:
-        return f"us:{code}"
-    if market == "90":
-        return f"bk:{code}"
-    if market in {"100", "124", "251"}:
-        return {"HSI": "hkHSI", "SPX": "us:SPX"}.get(code, f"ix:{code}")
-    if market.isdecimal() and 101 <= int(market) <= 112:
-        bare = re.sub("(00Y|[0-9]+[A-Z]?)$", "", code)
-        return f"ff:{ {'ZS': 'S', 'ZC': 'C', 'ZW': 'W'}.get(bare, bare) }"
-    if market in {"8", "113", "114", "115", "142", "225"}:
-        return f"future:{re.sub('[msMS]$', '0', code).upper()}"
-    if market in {"10", "12", "221"}:
-        return f"option:{code.replace('-', '')}"
-    if market == "116" or (not market and len(code) == 5):
-        return f"hk{code}"
-    if code.startswith("399"):
-        return f"sz{code}"
-    if market in {"2", "47"} or code.startswith(("93", "95", "98", "H")):
-        return f"sh{code}" if code.startswith("000") else f"zz{code}"
-    if code[:1] in {"4", "8"} and len(code) == 6:
-        return f"bj{code}"
-    in_shanghai = market == "1" if market and code[:1] != "9" else code[:1] in {"5", "6", "9"}
-    return f"{'sh' if in_shanghai else 'sz'}{code}"
+# --- dates ---------------------------------------------------------------------------------------
 
 
 def read_day(text: str | None) -> date | None:
@@ -160,9 +136,77 @@ def months(world: World, count: int, step: int = 1) -> list[date]:
     return [date(n // 12, n % 12 + 1, 1) for n in range(top - (count - 1) * step, top + 1, step)]
 
 
+# --- rows ----------------------------------------------------------------------------------------
+
+
+@cache
+def _fields(text: str) -> tuple[tuple[str, str, Callable[[Any], object] | None], ...]:
+    """The key of each value of a row, its fact, and what writes it."""
+    found = list[tuple[str, str, Callable[[Any], object] | None]]()
+    for word in text.split():
+        if word.startswith("-"):
+            found += [(f"F{len(found) + n}", "", None) for n in range(int(word[2:] or 1))]
+            continue
+        name, _, fact = word.rpartition("=")
+        fact, _, how = fact.partition(":")
+        found.append((name or f"F{len(found)}", fact, _writer(how) if how else None))
+    return tuple(found)
+
+
+def _writer(how: str) -> Callable[[Any], object]:
+    if how.isdecimal():
+        return partial(round, ndigits=int(how) or None)
+    return str if how == "s" else f"{{:{how}}}".format
+
+
+def row_of(fields: str, facts: Mapping[str, object]) -> dict[str, object]:
+    """A row by its fields. A field is the key of a value and the fact that it has: `EPS=eps`. The
+    fact may be rounded, `EPS=eps:2`, to a whole number, `EPS=eps:0`, or written as text,
+    `EPS=eps:s` or `EPS=eps:.2f`. A fact without a key has one by its place.
+    """
+    return {
+        name: facts.get(fact) if write is None else write(facts[fact])
+        for name, fact, write in _fields(fields)
+    }
+
+
+def bar_facts(world: World, key: str, bars: Sequence[Bar]) -> Iterator[Facts]:
+    """What rows tell of each bar of an instrument: `date` is its day as text, `move` and `percent`
+    are its change, `paid` is what was paid in it, `hundreds` is its volume in units, where that is
+    in lots of a hundred.
+    """
+    one = world.instrument(key)
+    for bar, paid in zip(bars, world.paid(key, bars), strict=True):
+        yield {
+            "key": key, "code": one.code, "name": one.name, **bar._asdict(), "date": str(bar.day),
+            "move": bar.close - bar.before, "percent": bar.change, "paid": paid,
+            "hundreds": bar.volume * 100,
+        }  # fmt: skip
+
+
+def bar_rows(fields: str, world: World, key: str, bars: Sequence[Bar]) -> list[Row]:
+    return [row_of(fields, facts) for facts in bar_facts(world, key, bars)]
+
+
+# --- encodings -----------------------------------------------------------------------------------
+
+
+def to_json(content: object) -> str:
+    """JSON the way the upstreams write it, in plain UTF-8."""
+    return json.dumps(content, ensure_ascii=False)
+
+
 def as_json(content: object) -> Reply:
-    """Encode JSON the way the upstreams do, in plain UTF-8."""
-    return Reply(json.dumps(content, ensure_ascii=False).encode())
+    return Reply(to_json(content).encode())
+
+
+def as_text(text: str, kind: str = "text/html", charset: str = "utf-8") -> Reply:
+    """Text of any kind; what the character set lacks is a question mark."""
+    return Reply(text.encode(charset, "replace"), f"{kind}; charset={charset}")
+
+
+def script(text: str) -> Reply:
+    return as_text(text, "application/javascript")
 
 
 def as_csv(rows: Iterable[Sequence[object]]) -> Reply:
@@ -173,14 +217,23 @@ def as_csv(rows: Iterable[Sequence[object]]) -> Reply:
 
 def as_page(*parts: str) -> Reply:
     """A page in HTML."""
-    return Reply(f"<html><body>{''.join(parts)}</body></html>".encode(), "text/html; charset=utf-8")
+    return as_text(f"<html><body>{''.join(parts)}</body></html>")
 
 
-def html_table(rows: Sequence[Sequence[object]], head: Sequence[str] = ()) -> str:
+def html_table(rows: Sequence[Sequence[object]], head: Sequence[object] = ()) -> str:
     """A table in HTML, below its head."""
     lines = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows]
     lines[:0] = ["".join(f"<th>{name}</th>" for name in head)] if head else []
     return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def sheet(
+    tables: Iterable[Sequence[Sequence[object]]], *, has_head: bool = False, charset: str = "gbk"
+) -> Reply:
+    """A page of tables; their first rows may be heads."""
+    text = "".join(html_table(t[1:], t[0]) if has_head else html_table(t) for t in tables)
+    page = f'<html><head><meta charset="{charset}"></head><body>{text}</body></html>'
+    return as_text(page, charset=charset)
 
 
 def as_xls(rows: Sequence[Sequence[str | float]]) -> Reply:

@@ -201,6 +201,7 @@ def _world(seed: int, now: datetime | None) -> "World":
 
 
 def _key(text: str) -> str:
+    from adapters.simulator.keys import UnknownError
     from adapters.simulator.rapidapi import Asked
     from adapters.simulator.world.instruments import LISTED
 
@@ -209,7 +210,10 @@ def _key(text: str) -> str:
         if key in LISTED:
             return key
     kind, is_key, code = text.partition(":")
-    key = f"{kind.lower()}:{code.upper()}" if is_key else Asked(text, "", {}).key
+    try:
+        key = f"{kind.lower()}:{code.upper()}" if is_key else Asked(text, "", {}).key
+    except UnknownError:
+        key = ""
     if not re.fullmatch(r"(sh|sz|bj)\d{6}|hk\d{5}|(us|coin|fx|future):[A-Z0-9.]{1,10}", key):
         raise click.UsageError(f"{text!r} is no instrument, such as 600519, AAPL or coin:BTC")
     return key

@@ -8,12 +8,11 @@ from importlib.resources import files
 from typing import Final
 
 import numpy as np
-import orjson
 from markupsafe import Markup
 
-from adapters.simulator.akshare import PAYLOADS
-from adapters.simulator.shapes import Luck, grouped
+from adapters.simulator.shapes import grouped
 from adapters.simulator.world.check import facts
+from adapters.simulator.world.economy import yields
 from adapters.simulator.world.instruments import CHINA, Instrument
 from adapters.simulator.world.world import Bar, Floats, World
 from gateway import drawing as d
@@ -30,13 +29,8 @@ LAGS: Final = 60
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM = 280.0, 184.0, 44.0, 270.0, 166.0
 _MONEY = {"CN": "CNY", "HK": "HKD", "US": "USD"}
-_TREASURY = PAYLOADS["datacenter.eastmoney.com", "/api/data/get"]
-_YIELDS = {
-    "China": ("EMM00588704", "EMM00166462", "EMM00166466", "EMM00166469"),
-    "USA": ("EMG00001306", "EMG00001308", "EMG00001310", "EMG00001312"),
-}
-"""Eastmoney's fields of treasury yields by country, of these maturities in years."""
 _YEARS = (2.0, 5.0, 10.0, 30.0)
+"""The maturities of treasury yields."""
 
 _STYLES = (("accent", ""), ("ink", "5 3"), ("soft", "2 2"), ("strong-line", "8 2 2 2"))
 """Colours and dashes of the lines of one figure."""
@@ -135,15 +129,15 @@ def _index(world: World) -> Figure:
 
 
 def _yields(world: World) -> Figure:
-    answer = _TREASURY({"type": "RPTA_WEB_TREASURYYIELD"}, Luck("", world))
-    rows = orjson.loads(answer.body)["result"]["data"]
-    last, before = rows[0], rows[min(250, len(rows) - 1)]
+    days = world.days("CN")
     lines = {
-        f"{country} {row['SOLAR_DATE'][:7]}": [
-            (years, float(row[name])) for years, name in zip(_YEARS, names, strict=True)
+        f"{name} {day:%Y-%m}": [
+            (years, round(rate, digits))
+            for (told,) in [yields(world, country, [day], _YEARS)]
+            for years, rate in zip(_YEARS, told, strict=True)
         ]
-        for country, names in _YIELDS.items()
-        for row in (last, before)
+        for name, country, digits in (("China", "CN", 4), ("USA", "US", 2))
+        for day in (days[-1], days[-251])
     }
     x, y = _scales([p for line in lines.values() for p in line])
     parts = _lines(lines, x, y, {years: f"{years:g}" for years in _YEARS})

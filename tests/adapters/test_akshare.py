@@ -6,10 +6,12 @@ from typing import Any
 
 import anyio
 import pytest
+from aiohttp import web
 
 from adapters.akshare.adapter import AkShareAdapter
 from adapters.fault import UpstreamFault
 from adapters.simulator import FUNCTIONS, Faults, SimulatedUpstream
+from adapters.simulator.world.world import World
 from manifests import AkShareBinding, Catalog, Signature
 from tests.support.installed import NEEDS_AKSHARE
 from tests.support.processes import akshare_workers
@@ -23,13 +25,22 @@ def names(catalog: Catalog) -> list[str]:
     return [m.binding.function for m in catalog if isinstance(m.binding, AkShareBinding)]
 
 
+class AskedTwice(SimulatedUpstream):
+    """It makes each answer twice. AkShare gets a server error if one request has two answers."""
+
+    def _payload(self, request: web.Request, host: str, query: dict[str, str]) -> web.Response:
+        answer = super()._payload(request, host, query)
+        assert super()._payload(request, host, query).body == answer.body
+        return answer
+
+
 @pytest.fixture(scope="module")
 async def adapter(catalog: Catalog) -> AsyncIterator[AkShareAdapter]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("FINPORT_RAPIDAPI_KEYS", "planted")
         environment.setenv("AWS_SECRET_ACCESS_KEY", "planted")
         async with (
-            SimulatedUpstream.open(catalog) as simulator,
+            AskedTwice.open(catalog) as simulator,
             AkShareAdapter.open(names(catalog), base_url=simulator.base_url, workers=1) as opened,
         ):
             yield opened
@@ -56,8 +67,6 @@ async def test_real_akshare_parses_the_simulated_payload(
         told = answer.columns or ()
         assert stated == tuple(n for n in told if n in stated), "AkShare may answer more columns"
         assert answer.rows == len(value)
-    again = await adapter.fetch(manifest, arguments, PATIENCE_S)
-    assert again == answer, "one request, one answer"
 
 
 async def test_hosts_tell_one_number_of_rates_bonds_and_figures(
@@ -116,6 +125,25 @@ async def test_three_pages_tell_one_profit_of_a_company(
     figures = await rows("stock_financial_analysis_indicator_em", symbol="600519.SH")
     day = [one for one in figures if str(one["REPORT_DATE"]).startswith("2024-12-31")]
     assert [one["PARENTNETPROFIT"] for one in day] == [profit]
+
+
+@pytest.mark.parametrize("symbol", ["SH600519", "600519", "600519.SH", "Kweichow Moutai"])
+async def test_an_instrument_without_its_exchange_or_by_name_has_its_price(
+    catalog: Catalog, adapter: AkShareAdapter, symbol: str
+) -> None:
+    answer = await adapter.fetch(
+        tool(catalog, "stock_individual_spot_xq"), {"symbol": symbol}, PATIENCE_S
+    )
+    told = {row["item"]: row["value"] for row in json.loads(answer.data)}
+    assert (told["代码"], told["现价"]) == ("SH600519", World().close("sh600519"))
+
+
+async def test_an_unknown_name_is_unknown_to_the_simulated_upstream(
+    catalog: Catalog, adapter: AkShareAdapter
+) -> None:
+    for name in ("stock_individual_spot_xq", "stock_us_daily"):
+        with pytest.raises(UpstreamFault, match="404"):
+            await adapter.fetch(tool(catalog, name), {"symbol": "Foo Bar"}, PATIENCE_S)
 
 
 async def test_only_functions_of_the_catalogue_are_ever_called(

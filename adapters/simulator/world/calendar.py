@@ -12,6 +12,9 @@ Exchange = Literal["CN", "HK", "US", "ALL"]
 FIRST: Final = date(2005, 1, 4)
 """The first day of the world."""
 
+LAST: Final = date(2026, 12, 31)
+"""The last day of the calendars, up to which histories are made."""
+
 _CLOSED: Final = """
 CN 2005 0103 0207 0208 0209 0210 0211 0214 0215 0502 0503 0504 0505 0506 1003 1004 1005 1006
   1007

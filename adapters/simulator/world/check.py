@@ -17,16 +17,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from adapters.simulator.akshare_boards import BOARD_PAYLOADS
-from adapters.simulator.akshare_bonds import BONDS
-from adapters.simulator.akshare_company_pages import COMPANY_PAGES
-from adapters.simulator.akshare_derivatives import DERIVATIVES
-from adapters.simulator.akshare_eastmoney import EASTMONEY
-from adapters.simulator.akshare_economy import ECONOMY
-from adapters.simulator.akshare_funds import FUNDS
-from adapters.simulator.akshare_macro import MACRO
-from adapters.simulator.akshare_market import MARKET
-from adapters.simulator.akshare_quotes import QUOTES, quote
+from adapters.simulator.akshare import PAYLOADS
+from adapters.simulator.akshare_quotes import quote
 from adapters.simulator.rapidapi import document
 from adapters.simulator.shapes import MONEY, MOST, Luck
 from adapters.simulator.world import companies, derivatives
@@ -43,16 +35,13 @@ from adapters.simulator.world.economy import (
 from adapters.simulator.world.instruments import CHINA, FUTURES, LISTED
 from adapters.simulator.world.world import ANCHOR, Floats, World
 
-_VALUES = FUNDS["api.fund.eastmoney.com", "/f10/lsjz"]
-_INDUSTRIES = FUNDS["api.fund.eastmoney.com", "/f10/HYPZ/"]
-_TENCENT = MARKET["proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get"]
-_SINA_MINUTES = QUOTES["quotes.sina.cn", "/cn/api/jsonp_v2.php/*/CN_MarketDataService.getKLineData"]
-_KLINE = EASTMONEY["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
-_REPORT = EASTMONEY["datacenter-web.eastmoney.com", "/api/data/v1/get"]
-_MULTIPLES = COMPANY_PAGES["gushitong.baidu.com", "/opendata"]
-_CSINDEX = MARKET["www.csindex.com.cn", "/csindex-home/perf/index-perf"]
-_BANK = MARKET["biz.finance.sina.com.cn", "/forex/forex.php"]
-_VIEWS = {**EASTMONEY, **ECONOMY, **BONDS, **MACRO, **BOARD_PAYLOADS, **DERIVATIVES}
+_KLINE = ("push2his.eastmoney.com", "/api/qt/stock/kline/get")
+_REPORT = ("datacenter-web.eastmoney.com", "/api/data/v1/get")
+_CSINDEX = ("www.csindex.com.cn", "/csindex-home/perf/index-perf")
+_LIST = (
+    "vip.stock.finance.sina.com.cn",
+    "/quotes_service/api/json_v2.php/Market_Center.getHQNodeData",
+)
 _TREASURY = "RPTA_WEB_TREASURYYIELD"
 
 LEAST_FACTS = 9
@@ -104,27 +93,42 @@ def _each(are_so: NDArray[np.bool_], key: str, days: Sequence[date]) -> tuple[in
     return len(days), (f"{key} {days[place]}" for place in np.flatnonzero(~are_so).tolist())
 
 
-def _bars(
-    world: World, key: str, klt: str = "101", fqt: str = "0", **asked: str
-) -> list[list[str]]:
+def _body(world: World, host: str, path: str, at: str = "", **asked: str) -> bytes:
+    """What is answered on a path, or on that part of it which a path with `*` stands for."""
+    return PAYLOADS[host, path](asked, Luck("", world, at or path)).body
+
+
+def _view(world: World, host: str, path: str, **asked: str) -> Any:
+    """The JSON that is answered, whatever is around it; of a data centre the rows of a report."""
+    body = _body(world, host, path, **asked)
+    start = min(place for place in map(body.find, (b"[", b"{")) if place >= 0)
+    answer = orjson.loads(body[start : 1 + max(map(body.rfind, (b"]", b"}")))])
+    return answer["result"]["data"] if "result" in answer else answer
+
+
+def _lines(world: World, key: str, klt: str = "101", **asked: str) -> list[str]:
     """The lines that Eastmoney answers about a security of Shanghai or Shenzhen."""
     market = "1" if key.startswith("sh") else "0"
-    query = {"secid": f"{market}.{key[2:]}", "klt": klt, "fqt": fqt, "beg": "20050104", **asked}
-    answer = orjson.loads(_KLINE(query, Luck("", world)).body)
-    return [line.split(",") for line in answer["data"]["klines"]]
+    query = {"secid": f"{market}.{key[2:]}", "klt": klt, "beg": "20050104", **asked}
+    lines: list[str] = _view(world, *_KLINE, **query)["data"]["klines"]
+    return lines
+
+
+def _bars(world: World, key: str, klt: str = "101", **asked: str) -> list[list[str]]:
+    """The values in these lines."""
+    return [line.split(",") for line in _lines(world, key, klt, **asked)]
 
 
 def _ranges(world: World) -> Found:
     """A range has the prices of the whole history."""
     for one in CHINA:
-        whole = {line[0]: line for line in _bars(world, one.key)}
-        days = [*whole]
+        whole = _lines(world, one.key)
         for number in range(RANGES):
-            first = int(world.luck("range", one.key, number) * (len(days) - 300))
-            some = days[first : first + 200]
-            asked = {"beg": some[0].replace("-", ""), "end": some[-1].replace("-", "")}
-            found = {line[0]: line for line in _bars(world, one.key, **asked)}
-            yield _one(found == {day: whole[day] for day in some}, f"{one.key} {asked}")
+            first = int(world.luck("range", one.key, number) * (len(whole) - 300))
+            some = whole[first : first + 200]
+            ends = [line[:10].replace("-", "") for line in (some[0], some[-1])]
+            found = _lines(world, one.key, beg=ends[0], end=ends[1])
+            yield _one(found == some, f"{one.key} {ends}")
 
 
 def _ordered(world: World) -> Found:
@@ -197,11 +201,11 @@ def _funds(world: World) -> Found:
 def _held(world: World) -> Found:
     """What a fund holds grows as the fund does, and is the fund's whole worth."""
     for code in ("000001", "110011", "005827"):
-        year = {"fundCode": code, "year": str(world.now.year - 1)}
-        body = _INDUSTRIES(year, Luck("", world)).body
-        parts = orjson.loads(body[body.index(b"{") : -1])["Data"]["QuarterInfos"]
+        host, year = "api.fund.eastmoney.com", str(world.now.year - 1)
+        held = _view(world, host, "/f10/HYPZ/", fundCode=code, year=year)
+        parts = held["Data"]["QuarterInfos"]
         days = [date.fromisoformat(part["JZRQ"]) for part in parts][::-1]
-        told = orjson.loads(_VALUES({"fundCode": code}, Luck("", world)).body)["Data"]["LSJZList"]
+        told = _view(world, host, "/f10/lsjz", fundCode=code)["Data"]["LSJZList"]
         values = {date.fromisoformat(row["FSRQ"]): float(row["DWJZ"]) for row in told}
         for part in parts:
             whole = sum(float(row["ZJZBL"]) for row in part["HYPZInfo"])
@@ -292,7 +296,7 @@ def _worth(world: World) -> Found:
     """A company is worth its price times its shares."""
     for one in CHINA:
         query = {"reportName": "RPT_VALUEANALYSIS_DET", "filter": f'(SECURITY_CODE="{one.code}")'}
-        for row in orjson.loads(_REPORT(query, Luck("", world)).body)["result"]["data"]:
+        for row in _view(world, *_REPORT, **query):
             is_so = abs(row["CLOSE_PRICE"] * row["TOTAL_SHARES"] - row["TOTAL_MARKET_CAP"]) < 1
             day = date.fromisoformat(row["TRADE_DATE"][:10])
             is_so = is_so and row["CLOSE_PRICE"] == world.close(one.key, day)
@@ -369,27 +373,26 @@ def _told(world: World) -> Found:
             continue
         asked = f'(SECUCODE="{one.code}.{key[:2].upper()}")'
         query = {"type": "RPT_F10_FINANCE_MAINFINADATA", "filter": asked}
-        for row in orjson.loads(_REPORT(query, Luck("", world)).body)["result"]["data"]:
+        for row in _view(world, *_REPORT, **query):
             if row["REPORT_DATE"][:10] == f"{last.period}":
                 wanted = (row["TOTALOPERATEREVE"], row["PARENTNETPROFIT"], row["EPSJB"])
                 is_so = (figures[0], figures[1], figures[3]) == wanted
                 yield _one(is_so, f"{key} {figures} {wanted}")
     values = {each.day: each for each in companies.valuations(world, CHINA[0].key)}
     query = {"tag": "市净率", "code": CHINA[0].code, "chart_select": "近一年"}
-    answer = orjson.loads(_MULTIPLES(query, Luck("", world)).body)["Result"][0]["DisplayData"]
+    answer = _view(world, "gushitong.baidu.com", "/opendata", **query)["Result"][0]["DisplayData"]
     for day, text in answer["resultData"]["tplData"]["result"]["chartInfo"][0]["body"]:
         yield _one(f"{values[date.fromisoformat(day)].book:.2f}" == text, f"{day} {text}")
 
 
 def _ratios(world: World) -> Found:
     """Lists, quotes and reports tell the same multiples of a company, which make its index's."""
-    host, path = "vip.stock.finance.sina.com.cn", "/quotes_service/api/json_v2.php/Market_Center"
-    rows = _view(world, host, f"{path}.getHQNodeData", node="hs300")
+    rows = _view(world, *_LIST, node="hs300")
     sina = {row["symbol"]: (row["per"], row["pb"]) for row in rows}
     worth = income = 0.0
     for key in LISTED["sh000300"].members:
         asked = {"type": "RPT_VALUEANALYSIS_DET", "filter": f'(SECURITY_CODE="{key[2:]}")'}
-        last = _view(world, "datacenter-web.eastmoney.com", "/api/data/v1/get", **asked)[0]
+        last = _view(world, *_REPORT, **asked)[0]
         told, both = quote(world, key), (last["PE_TTM"], last["PB_MRQ"])
         asked = {"symbol": key.upper()}
         snow = _view(world, "stock.xueqiu.com", "/v5/stock/quote.json", **asked)["data"]["quote"]
@@ -398,8 +401,7 @@ def _ratios(world: World) -> Found:
         value = last["TOTAL_MARKET_CAP"]
         worth, income = worth + value, income + value / both[0]
     days = {"startDate": f"{world.now:%Y%m%d}", "endDate": f"{world.now:%Y%m%d}"}
-    compiled = orjson.loads(_CSINDEX({"indexCode": "000300"} | days, Luck("", world)).body)["data"]
-    for row in compiled:
+    for row in _view(world, *_CSINDEX, indexCode="000300", **days)["data"]:
         yield _one(abs(row["peg"] - worth / income) < 0.006, f"{row['peg']} {worth / income}")
 
 
@@ -409,9 +411,8 @@ def _spot(world: World) -> Found:
     found = list[dict[str, list[str]]]()
     cells = r"<tr><td>([^<]+)</td><td>([\d.]+)</td>{}<td>[A-Z]*(\d+)</td><td>([\d.]+)</td>"
     near = r"<td>\d+</td><td>[\d.]+</td><td></td>"
-    for folder, place, between in (("sf", "*", near), ("sf2", "day-*.html", "")):
-        path = f"/{folder}/day-{day}.html"
-        page = _VIEWS[host, f"/{folder}/{place}"]({}, Luck("", world, path)).body.decode()
+    for folder, place, between in (("sf", "day-*", near), ("sf2", "day-*.html", "")):
+        page = _body(world, host, f"/{folder}/{place}", f"/{folder}/day-{day}.html").decode()
         found.append({name: told for name, *told in re.findall(cells.format(between), page)})
     for name in found[0].keys() & found[1].keys():
         yield _one(found[0][name] == found[1][name], f"{name} {found[0][name]} {found[1][name]}")
@@ -422,21 +423,22 @@ def _sources(world: World) -> Found:
     for code in ("000300", "000016", "000905"):
         first = f"{world.now - timedelta(400):%Y%m%d}"
         query = {"indexCode": code, "startDate": first, "endDate": f"{world.now:%Y%m%d}"}
-        compiled = orjson.loads(_CSINDEX(query, Luck("", world)).body)["data"]
         traded = {line[0].replace("-", ""): float(line[2]) for line in _bars(world, f"sh{code}")}
-        for row in compiled:
+        for row in _view(world, *_CSINDEX, **query)["data"]:
             yield _one(traded[row["tradeDate"]] == row["close"], f"{code} {row['tradeDate']}")
     for one in CHINA[::5]:
         lines, asked = _bars(world, one.key, beg=first), {"param": f"{one.key},day,,,{MOST},"}
-        told = orjson.loads(_TENCENT(asked, Luck("", world)).body.partition(b"=")[2])["data"]
+        told = _view(
+            world, "proxy.finance.qq.com", "/ifzqgtimg/appstock/app/newfqkline/get", **asked
+        )["data"]
         for line, other in zip(lines[::-1], told[one.key]["day"][::-1], strict=False):
             yield _one([*map(float, line[1:5])] == [*map(float, other[1:5])], f"{line} {other}")
             shares = float(line[5]) * 100 / companies.free_shares(one) * 100
             is_so = line[10] == other[7] and abs(float(line[10]) - shares) < 0.006
             yield _one(is_so, f"turnover {line} {other}")
         query = {"symbol": one.key, "scale": "30", "datalen": "8"}
-        text = _SINA_MINUTES(query, Luck("", world)).body.partition(b"=(")[2]
-        spans = [float(row["close"]) for row in orjson.loads(text.removesuffix(b");"))]
+        path = "/cn/api/jsonp_v2.php/*/CN_MarketDataService.getKLineData"
+        spans = [float(row["close"]) for row in _view(world, "quotes.sina.cn", path, **query)]
         minutes: Any = document("/chart", {"symbol": one.key, "interval": "30min"}, world)
         both = [[bar["close"] for bar in minutes["bars"]]]
         both.append([float(line[2]) for line in _bars(world, one.key, "30")[-8:]])
@@ -467,12 +469,6 @@ def _rates(world: World) -> Found:
                 yield _one(abs(both / direct - 1) < slack, f"{a} {b} {c} {both} {direct}")
 
 
-def _view(world: World, host: str, path: str, **asked: str) -> Any:
-    """What a payload answers, of a data centre the rows of its report."""
-    answer = orjson.loads(_VIEWS[host, path](asked, Luck("", world, path)).body)
-    return answer["result"]["data"] if "result" in answer else answer
-
-
 def _exchange(world: World) -> Found:
     """A rate of exchange is one number in every tool."""
     scoop, pae = "api.currencyscoop.com", "finance.pae.baidu.com"
@@ -487,7 +483,8 @@ def _exchange(world: World) -> Found:
         one: Any = document("/exchange-rate", {"from_currency": base, "to_currency": "CNY"}, world)
         exact = {latest, worth, every["rates"]["CNY"], one["rate"]}
         days = {"startdate": str(world.now - timedelta(20)), "enddate": str(world.now)}
-        page = _BANK({"money_code": base, **days}, Luck("", world)).body.decode("gbk")
+        asked = {"money_code": base, **days}
+        page = _body(world, "biz.finance.sina.com.cn", "/forex/forex.php", **asked).decode("gbk")
         day, *_, middle, _ = re.findall(r"<td>([\d.-]+)</td>", page)[:6]
         is_so = exact == {round(wanted, 6)} and abs(ranked[f"{base}CNY"] - wanted) < 6e-5
         at_bank = 100 * world.rate(base, "CNY", date.fromisoformat(day))
@@ -537,8 +534,7 @@ def _bonds(world: World) -> Found:
 
 def _quotes(world: World) -> Found:
     """What is quoted of a bond is the last day of its history."""
-    host, path = "vip.stock.finance.sina.com.cn", "/quotes_service/api/json_v2.php/Market_Center"
-    for row in _view(world, host, f"{path}.getHQNodeData", node="hs_z")[::5]:
+    for row in _view(world, *_LIST, node="hs_z")[::5]:
         (bar,) = world.latest(row["symbol"], 1)
         told = [row[name] for name in ("open", "high", "low", "trade", "settlement", "volume")]
         is_so = told == [*bar[1:]] == [*bond(world, row["code"]).bars(world, bar.day)[-1][1:]]
@@ -563,7 +559,7 @@ def _convertibles(world: World) -> Found:
 def _released(world: World) -> Found:
     """A change on the year follows from the series, is one number, and is known once released."""
     house = {"reportName": "RPT_ECONOMY_HOUSE_PRICE", "filter": '(CITY in ("北京","上海"))'}
-    rows = _view(world, "datacenter-web.eastmoney.com", "/api/data/v1/get", **house)
+    rows = _view(world, *_REPORT, **house)
     bases = {(row["CITY"], row["REPORT_DATE"][:7]): row["FIRST_COMHOUSE_BASE"] for row in rows}
     for row in rows:
         year, month = row["REPORT_DATE"][:4], row["REPORT_DATE"][4:7]
@@ -610,7 +606,7 @@ def _later(world: World) -> Found:
 
 
 _IDENTITIES: tuple[Callable[[World], Found], ...] = (
-    *(_ordered, _adjusted, _exchange, _curves, _bonds, _quotes, _convertibles, _released),
+    *(_exchange, _curves, _ordered, _adjusted, _bonds, _quotes, _convertibles, _released),
     *(_limited, _ranges, _weeks, _indices, _funds, _held, _worth, _sources, _rates),
     *(_minutes, _futures, _parity, _days, _later, _stated, _owned, _told, _ratios, _spot),
 )

@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.simulator.world.calendar import FIRST, between
+from adapters.simulator.world.calendar import FIRST, LAST, between
 from adapters.simulator.world.instruments import CHINA, INDUSTRIES, Instrument, lot_of
-from adapters.simulator.world.world import LAST, Floats, World
+from adapters.simulator.world.world import Floats, World
 
 FIRST_YEAR: Final = 2010
 FREE: Final = 0.8

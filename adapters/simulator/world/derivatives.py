@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.simulator.world.calendar import FIRST, Exchange, between, trading_days
+from adapters.simulator.world.calendar import FIRST, LAST, Exchange, between, trading_days
 from adapters.simulator.world.instruments import FUTURES, Instrument
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ Floats = NDArray[np.float64]
 _AHEAD: Final = 13
 """How many months of a future are traded at most."""
 
-_LAST: Final = date(2026, 12, 31)
 _LISTED_FOR: Final = timedelta(240)
 _OF_INDEX: Final = {"IF": "sh000300", "IH": "sh000016", "IC": "sh000905", "IM": "sh000852"}
 _OPTIONS_OF_INDEX: Final = {"IO": "IF", "HO": "IH", "MO": "IM"}
@@ -74,7 +73,7 @@ def _month(number: int) -> Month:
 
 def _traded(day: date) -> date:
     """The day, or the next one on which exchanges trade."""
-    days = trading_days("CN", _LAST)
+    days = trading_days("CN", LAST)
     return next(iter(days[between(days, day, None)]), day)
 
 
@@ -119,8 +118,8 @@ def _shares(product: str) -> tuple[NDArray[np.int64], Floats]:
     """For each day of the calendar and the months from its own on: the days that are left, and the
     contract's share of trading and of open positions.
     """
-    days = trading_days("CN", _LAST)
-    start, count = FIRST.year * 12, (_LAST.year - FIRST.year + 2) * 12
+    days = trading_days("CN", LAST)
+    start, count = FIRST.year * 12, (LAST.year - FIRST.year + 2) * 12
     ends = np.array([expiry(product, _month(start + n)).toordinal() for n in range(count)])
     ordinals = np.array([day.toordinal() for day in days])
     first = np.array([day.year * 12 + day.month - 1 - start for day in days])
@@ -142,7 +141,7 @@ def _shares(product: str) -> tuple[NDArray[np.int64], Floats]:
 
 def months(product: str, day: date) -> list[tuple[Month, float]]:
     """The months that are traded on a day, and the share of each in the trading."""
-    days = trading_days("CN", _LAST)
+    days = trading_days("CN", LAST)
     at = max(between(days, None, day).stop - 1, 0)
     left, shares = _shares(product)
     start = days[at].year * 12 + days[at].month - 1
@@ -198,7 +197,7 @@ def open_interest(world: "World", key: str, days: Sequence[date]) -> list[int]:
     """The open positions of a contract at the end of these days, in lots."""
     found = future_of(key, world.now)
     product, month = found or (key.removeprefix("future:"), None)
-    every = trading_days("CN", _LAST)
+    every = trading_days("CN", LAST)
     left, shares = _shares(product)
     days = [date(day.year, day.month, day.day) for day in days]  # those of minutes have a time
     held = world.series(f"hold {product}", days, 1.2e6, 0.004)

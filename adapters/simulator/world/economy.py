@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from adapters.simulator.world.calendar import FIRST, Exchange, between, trading_days
+from adapters.simulator.world.calendar import FIRST, LAST, Exchange, between, trading_days
 from adapters.simulator.world.instruments import CHINA
-from adapters.simulator.world.world import ANCHOR, LAST, Bar, Floats, History, World
+from adapters.simulator.world.world import ANCHOR, Bar, Floats, History, World
 
 # --- curves and money rates ----------------------------------------------------------------------
 
@@ -483,7 +483,7 @@ def figures(
     ends = [end for end in _ENDS[what.months - 1 :: what.months] if end <= world.now]
     key = f"figure {country} {name} {where}"
     moves, moved = list[float](), 0.0
-    for one in np.clip(world.noise(len(_ENDS) // what.months, key), -3, 3).tolist():
+    for one in np.clip(world.shocks(len(_ENDS) // what.months, "noise", key), -3, 3).tolist():
         moved = 0.6 * moved + 0.8 * one
         moves.append(moved)
     walk = np.array(moves[: len(ends)])

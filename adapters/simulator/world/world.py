@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.simulator.world import derivatives
-from adapters.simulator.world.calendar import Exchange, between, trading_days
+from adapters.simulator.world.calendar import LAST, Exchange, between, trading_days
 from adapters.simulator.world.instruments import BOARDS, CHINA, LISTED, Instrument, lot_of, unlisted
 
 VERSION: Final = 2
@@ -33,9 +33,6 @@ _STREAM: Final = 1
 NOW: Final = date(2026, 6, 30)
 ANCHOR: Final = date(2024, 1, 2)
 """The day on which an instrument has its level."""
-
-LAST: Final = date(2026, 12, 31)
-"""The last day of the calendars, up to which histories are made."""
 
 Floats = NDArray[np.float64]
 
@@ -126,7 +123,7 @@ class World:
 
     def luck(self, *names: object) -> float:
         """A number from 0 to 1 that depends on the seed and these names alone."""
-        return float(self._uniforms(1, *names)[0])
+        return float(self.uniforms(1, *names)[0])
 
     def history(self, key: str) -> History:
         """All days of an instrument up to now."""
@@ -166,19 +163,19 @@ class World:
         number = len(clock)
         columns = (made.open, made.high, made.low, made.close)
         opened, high, low, close = (float(column[at]) for column in columns)
-        turns = self._uniforms(2, "turns", key, day) * (number - 2)
+        turns = self.uniforms(2, "turns", key, day) * (number - 2)
         first, last = sorted((1 + turns.astype(np.int64)).tolist())
         last += first == last
         peak_first = self.luck("peak", key, day) < 0.5
         known = [opened, *((high, low) if peak_first else (low, high)), close]
         times = [0, first, last, number]
-        noise = np.concatenate(([0.0], np.cumsum(self._shocks(number, "minutes", key, day))))
+        noise = np.concatenate(([0.0], np.cumsum(self.shocks(number, "minutes", key, day))))
         places = np.arange(number + 1)
         noise -= np.interp(places, times, noise[times])
         path = np.interp(places, times, known) + noise * (high - low) / (2 * np.sqrt(number))
         path = np.round(np.clip(path, low, high), one.digits)
         path[times] = known
-        busy = 1 + 2 * np.abs(places[1:] / number - 0.5) + self._uniforms(number, "busy", key, day)
+        busy = 1 + 2 * np.abs(places[1:] / number - 0.5) + self.uniforms(number, "busy", key, day)
         sold = np.floor(np.cumsum(busy) / busy.sum() * made.volume[at] + 1e-6).astype(np.int64)
         sold[-1] = made.volume[at]
         starts = np.arange(0, number, size)
@@ -229,10 +226,6 @@ class World:
         made, start = self._walk(name, level, step), SERIES_FIRST.toordinal()
         return [made[day.toordinal() - start] for day in days]
 
-    def noise(self, number: int, *names: object) -> Floats:
-        """So many independent numbers around 0 of unit size, with heavy tails."""
-        return self._shocks(number, "noise", *names)
-
     def _worth(self, currency: str, day: date | None) -> float:
         currency = {"CNH": "CNY", "USDT": "USD", "USDC": "USD"}.get(currency, currency)
         if f"fx:{currency}" not in LISTED and f"coin:{currency}" in LISTED:
@@ -243,17 +236,16 @@ class World:
         """So many numbers from 0 to 1, which depend on the seed and these names; more of them begin
         with the same ones.
         """
-        return self._uniforms(number, *names)
-
-    def _uniforms(self, number: int, *names: object) -> Floats:
         text = " ".join(map(str, (_STREAM, self.seed, *names)))
         key = int.from_bytes(blake2b(text.encode(), digest_size=16).digest())
         raw = np.random.Philox(key=key).random_raw(number)
         return ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
-    def _shocks(self, number: int, *names: object) -> Floats:
-        """Student's t with 4 degrees of freedom, scaled to a variance of 1."""
-        u = self._uniforms(number, *names)
+    def shocks(self, number: int, *names: object) -> Floats:
+        """So many independent numbers around 0 with heavy tails: Student's t with 4 degrees of
+        freedom, scaled to a variance of 1.
+        """
+        u = self.uniforms(number, *names)
         alpha = np.sqrt(4 * u * (1 - u))
         size = 2 * np.sqrt(np.maximum(np.cos(np.arccos(alpha) / 3) / alpha - 1, 0.0))
         scaled: Floats = np.sign(u - 0.5) * size / np.sqrt(2)
@@ -261,8 +253,8 @@ class World:
 
     def _returns(self, number: int, volatility: float, *names: object) -> tuple[Floats, Floats]:
         """Returns of so many days, and the volatility of each, which earlier days alone made."""
-        shocks = self._shocks(number, "return", *names)
-        news = self._shocks(number, "volatility", *names)
+        shocks = self.shocks(number, "return", *names)
+        news = self.shocks(number, "volatility", *names)
         moved = (news + np.abs(shocks) - 0.75 - _LEVERAGE * shocks) / 1.7
         sums = np.concatenate(([0.0], np.cumsum(moved)))
         places = np.arange(number)
@@ -356,7 +348,7 @@ class World:
         exchange = self.instrument(key).exchange
         known = tuple(one for one in LISTED.values() if one.kind == "share")
         known = tuple(one for one in known if one.exchange == exchange) or CHINA
-        order = np.argsort(self._uniforms(len(known), "holdings", key))
+        order = np.argsort(self.uniforms(len(known), "holdings", key))
         return tuple(known[place].key for place in order[:10])
 
     def _fund(self, one: Instrument, whole: tuple[date, ...]) -> tuple[Floats, Floats]:
@@ -385,7 +377,7 @@ class World:
             Payout(days[at], round(float(close[at - 1]) * share, 3), bonus)
             for at, share, bonus in paid
         )
-        luck = [self._shocks(number, what, one.key) for what in ("open", "high", "low", "volume")]
+        luck = [self.shocks(number, what, one.key) for what in ("open", "high", "low", "volume")]
         opened = np.clip(before * np.exp(0.35 * sizes * luck[0]), floor, limit)
         high = np.maximum(opened, close) * np.exp(0.5 * sizes * np.abs(luck[1]))
         low = np.minimum(opened, close) * np.exp(-0.5 * sizes * np.abs(luck[2]))
@@ -408,7 +400,7 @@ class World:
         if one.kind != "share":
             return factor, found
         paid = round(0.035 * self.luck("yield", one.key), 4)
-        chances = self._uniforms(2 * (LAST.year - days[0].year + 1), "payouts", one.key)
+        chances = self.uniforms(2 * (LAST.year - days[0].year + 1), "payouts", one.key)
         for year in range(days[0].year, self.now.year + 1):
             lucky, when = chances[2 * (year - days[0].year) :][:2].tolist()
             place = between(days, None, date(year, 6, 10) + timedelta(int(40 * when))).stop
@@ -423,7 +415,7 @@ class World:
         blocks of days, so that no product of what is kept becomes too small.
         """
         number = (LAST - SERIES_FIRST).days + 1
-        shocks = np.clip(self._shocks(number, "series", name), -3, 3)
+        shocks = np.clip(self.shocks(number, "series", name), -3, 3)
         daily = np.pad(0.98 + step * shocks, (0, -number % 128), constant_values=1.0)
         kept = np.cumprod(daily.reshape(-1, 128), axis=1)
         added = 0.02 * level * np.cumsum(1 / kept, axis=1)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.simulator.akshare import PAYLOADS
+from adapters.simulator.keys import UnknownError
 from adapters.simulator.rapidapi import document
 from adapters.simulator.shapes import Luck
 from adapters.simulator.world import companies, derivatives
@@ -23,6 +24,7 @@ from adapters.simulator.world.world import NOW, VERSION, History, World
 from gateway.settings import WORLD, GatewaySettings
 from tests.support.commands import finport
 from tests.support.gateways import HIST
+from tests.support.installed import NEEDS_AKSHARE
 
 KLINE = PAYLOADS["push2his.eastmoney.com", "/api/qt/stock/kline/get"]
 MADE = World()
@@ -216,20 +218,14 @@ def test_the_settings_know_the_world_and_keep_its_answers_apart() -> None:
     assert len(names) == 3
 
 
-def test_real_akshare_code_reads_one_market_from_three_hosts() -> None:
-    closes = []
-    tools = (("stock_zh_a_hist", "600519"), ("stock_zh_a_hist_tx", "sh600519"))
-    for tool, symbol in (*tools, ("stock_zh_a_daily", "sh600519")):
-        given_ = {**HIST, "symbol": symbol}
-        text = [f"{name}={value}" for name, value in given_.items()]
-        now = ("--simulated-now", "2024-01-15")
-        done = finport("call", tool, *text, "--upstream", "simulated", *now)
-        rows = json.loads(done.stdout)["data"]
-        closes.append(
-            [[row.get("日期") or row["date"], row.get("收盘") or row["close"]] for row in rows]
-        )
-    assert closes[0] == closes[1] == closes[2]
-    assert closes[0][-1][0] == "2024-01-15"
+@NEEDS_AKSHARE
+def test_real_akshare_code_reads_the_market_up_to_its_day() -> None:
+    asked = [f"{name}={value}" for name, value in {**HIST, "symbol": "600519"}.items()]
+    now = ("--simulated-now", "2024-01-15")
+    done = finport("call", "stock_zh_a_hist", *asked, "--upstream", "simulated", *now)
+    last = json.loads(done.stdout)["data"][-1]
+    assert last["日期"] == "2024-01-15"
+    assert last["收盘"] == MADE.close("sh600519", date(2024, 1, 15))
 
 
 def test_the_world_is_shown() -> None:
@@ -244,6 +240,8 @@ def test_the_world_is_shown() -> None:
     said = json.loads(finport("world", "show", "AAPL", "--json", "--now", "2024-02-01").stdout)
     assert said["simulated"] is True
     assert said["days"][-1]["day"] == "2024-02-01"
+    closed = finport("world", "show", "600519", "--from", "2024-02-10", "--to", "2024-02-11")
+    assert "no day of trading in this range" in closed.stdout
     listed = json.loads(finport("world", "show", "--json").stdout)
     assert {"key": "fx:USD", "name": "USD", "kind": "currency", "close": 1.0} in listed
 
@@ -254,6 +252,7 @@ def test_the_world_is_shown() -> None:
         (("show", "600519", "--now", "1999-01-01"), "a day from 2024-01-02 to 2026-12-31"),
         (("show", "600519", "--from", "soon"), "does not match the format"),
         (("check", "--seeds", "0"), "is not in the range"),
+        *((("show", text), "is no instrument") for text in ("us:", ":", "foo:bar", "a\nb")),
     ],
 )
 def test_what_the_world_can_not_be_is_a_usage_error(
@@ -264,11 +263,6 @@ def test_what_the_world_can_not_be_is_a_usage_error(
     assert wanted in done.stderr
 
 
-def test_a_range_without_trading_is_said() -> None:
-    done = finport("world", "show", "600519", "--from", "2024-02-10", "--to", "2024-02-11")
-    assert "no day of trading in this range" in done.stdout
-
-
 def test_a_market_that_contradicts_itself_is_found() -> None:
     class Lying(World):
         def history(self, key: str) -> History:
@@ -277,7 +271,7 @@ def test_a_market_that_contradicts_itself_is_found() -> None:
                 return replace(told, high=told.high - 1, close=told.close + 0.5)
             return told
 
-    wrong = {one.name: one.wrong for one in islice(identities(Lying()), 2) if one.wrong}
+    wrong = {one.name: one.wrong for one in islice(identities(Lying()), 4) if one.wrong}
     ordered = "The low is the lowest of a day's prices, the high the highest"
     assert wrong[ordered][0].startswith("sh600519 2005-01-0")
     adjusted = "An adjusted price is the price times the factor, and its returns have the payouts"
@@ -351,11 +345,22 @@ def test_terms_of_a_loan_and_a_deposit_give_their_results() -> None:
         ("aapl", "us:AAPL"),
         ("BTC-USD", "coin:BTC"),
         ("Qwsogvtv82FCd", "coin:BTC"),
+        ("600519", "sh600519"),
+        ("Kweichow Moutai", "sh600519"),
+        ("Apple", "us:AAPL"),
+        ("NASDAQ:TSLA", "us:TSLA"),
     ],
 )
 def test_an_instrument_has_many_spellings(subject: str, key: str) -> None:
     quote: Any = document("/quote", {"symbol": subject}, MADE)
     assert quote["price"] == MADE.close(key)
+
+
+def test_a_name_that_no_instrument_has_is_not_priced() -> None:
+    with pytest.raises(UnknownError, match="is called 'Foo Bar'"):
+        document("/quote", {"symbol": "Foo Bar"}, MADE)
+    assert document("/search", {"q": "Foo Bar"}, MADE) == []
+    assert document("/news", {"query": "Foo Bar"}, MADE) == document("/news", {"query": "?"}, MADE)
 
 
 def test_pairs_lists_and_other_names_of_arguments_are_read() -> None:
@@ -441,10 +446,3 @@ def test_a_long_range_of_yield_curves_is_cut_to_its_page() -> None:
     asked = {"termId": "0.1", "startDate": "2005-01-04", "endDate": "2026-06-30", "pageSize": "50"}
     found = json.loads(curves(asked, Luck("", MADE)).body)
     assert (len(found["records"]), found["data"]["total"]) == (50, 50)
-
-
-@pytest.mark.parametrize("text", ["us:", ":", "foo:bar", "a\nb"])
-def test_what_is_no_instrument_is_a_usage_error(text: str) -> None:
-    done = finport("world", "show", text)
-    assert done.returncode == 2
-    assert "is no instrument" in done.stderr

@@ -26,30 +26,37 @@ def test_the_page_names_the_functions_that_read_the_market() -> None:
     assert all(bool(row["why"]) == bool(row["invented"]) for row in rows)
 
 
-def test_a_seed_and_a_day_make_one_page(tmp_path: Path) -> None:
-    pages = []
-    for number, options in enumerate([(), (), ("--seed", "1"), ("--now", "2025-03-03")]):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the default market."""
+    out = tmp_path_factory.mktemp("world") / "world.html"
+    assert finport("world", "page", str(out)).returncode == 0
+    return out
+
+
+def test_a_seed_and_a_day_make_one_page(written: Path, tmp_path: Path) -> None:
+    first, pages = written.read_text(), []
+    for number, options in enumerate([(), ("--seed", "1"), ("--now", "2025-03-03")]):
         out = tmp_path / f"{number}.html"
         assert finport("world", "page", str(out), *options).returncode == 0
         pages.append(out.read_text())
-    assert pages[0] == pages[1]
+    assert pages[0] == first
     assert len({*pages}) == 3
-    assert "Seed 1, to 2026-06-30" in pages[2]
-    assert "2025-03-03" in pages[3]
-    assert "2026" not in re.sub("<style>.*</style>", "", pages[3], flags=re.DOTALL)
-    again = finport("world", "page", str(tmp_path / "0.html"), "--seed", "1")
+    assert "Seed 1, to 2026-06-30" in pages[1]
+    assert "2025-03-03" in pages[2]
+    assert "2026" not in re.sub("<style>.*</style>", "", pages[2], flags=re.DOTALL)
+    again = finport("world", "page", str(written), "--seed", "1")
     assert again.returncode == 1
     assert "it exists already" in again.stderr
-    assert (tmp_path / "0.html").read_text() == pages[0]
+    assert written.read_text() == first
 
 
 @pytest.mark.anyio
-async def test_the_page_in_a_browser(tmp_path: Path) -> None:
+async def test_the_page_in_a_browser(written: Path) -> None:
     """As wide as a phone and as a desk, in both colour schemes, with nothing asked for."""
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
-    out, said = tmp_path / "world.html", list[str]()
-    assert finport("world", "page", str(out)).returncode == 0
+    said = list[str]()
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         tab = await chromium.new_page()
@@ -57,7 +64,7 @@ async def test_the_page_in_a_browser(tmp_path: Path) -> None:
         tab.on("pageerror", lambda problem: said.append(str(problem)))
         tab.on("console", lambda message: said.append(message.text))
         tab.on("request", lambda request: said.append(request.url))
-        await tab.goto(out.as_uri())
+        await tab.goto(written.as_uri())
         for width in (1240, 360):
             await tab.set_viewport_size({"width": width, "height": 740})
             assert await tab.evaluate("document.documentElement.scrollWidth") == width
@@ -83,4 +90,4 @@ async def test_the_page_in_a_browser(tmp_path: Path) -> None:
                 assert wrong == [], scheme
         assert len(grounds) == 2
         await chromium.close()
-    assert said == [out.as_uri()]
+    assert said == [written.as_uri()]
