@@ -4,9 +4,11 @@ This module and its transports import the SDK, so it is imported only where a pr
 """
 
 import asyncio
+import base64
+import binascii
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final, Literal
 
@@ -27,9 +29,9 @@ from pydantic import TypeAdapter, ValidationError
 from adapters.fault import UpstreamFault, fit_for_message
 from adapters.mcp.errors import breaks, ends_session, fault_of
 from adapters.mcp.http import Transport
-from adapters.mcp.secrets import secrets_of
 from adapters.mcp.stdio import open_program
 from adapters.normalise import MAX_BYTES
+from manifests.common.credentials import names_credential
 from manifests.common.text import words_of
 from manifests.mcp_listing import MAX_NAME, Listing
 from manifests.providers import ProviderSettings
@@ -51,6 +53,10 @@ _STEADY_S: Final = 60.0
 """After so long a connection counts as good, and the next is made at once if it ends."""
 
 _EARLY_S: Final = 0.1
+_SECRET_LENGTH: Final = 12
+"""Characters from which on a text of a variable counts as a secret, whatever the variable's name.
+"""
+
 _POLL_S: Final = (0.05, 5.0)
 _TASKS: Final = "io.modelcontextprotocol/tasks"
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
@@ -97,7 +103,7 @@ class Connection:
         self._provider = provider
         self._server = server
         self._variables = variables
-        self._secrets = secrets_of(provider, variables)
+        self._secrets = _secrets_of(provider, variables)
         self._timeout_s = timeout_s
         self._on_listing = on_listing
         self._listing: Listing | None = None
@@ -379,3 +385,29 @@ def _said(error: BaseException, secrets: list[str]) -> str:
         case OSError():
             return f"it can't be started: {error.strerror or type(error).__name__}"
     return fit_for_message(f"{type(error).__name__}", secrets)
+
+
+def _secrets_of(provider: ProviderSettings, variables: Mapping[str, str]) -> list[str]:
+    """The texts to mask. Each header is a secret. A program also gets plain words such as `info`,
+    which would be masked in any answer: of its variables those count that are named like a
+    credential, and long texts.
+    """
+    found = dict[str, None]()
+    for name, value in variables.items():
+        is_secret = provider.mcp is not None or names_credential(name)
+        least = 1 if is_secret else _SECRET_LENGTH
+        found |= dict.fromkeys(form for form in _forms(value) if len(form) >= least)
+    return [*found]
+
+
+def _forms(value: str) -> Iterator[str]:
+    """The whole value, what follows a scheme as in `Bearer TOKEN`, and what Basic encodes."""
+    scheme, _, credential = value.strip().partition(" ")
+    credential = credential.strip()
+    yield from (value, value.strip(), credential)
+    if scheme.lower() == "basic":
+        try:
+            pair = base64.b64decode(credential, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            return
+        yield from (pair, pair.partition(":")[2])
