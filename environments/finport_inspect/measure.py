@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from finport_inspect.choice import Choice, suite_of
-from finport_inspect.reaching import Untraced
 from inspect_ai import Task, eval_async, eval_retry_async, task
 from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import ChatMessage, ModelAPI, ModelOutput, ModelUsage, modelapi
@@ -32,7 +31,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import mcp_connection, mcp_server_http, mcp_tools
 from inspect_ai.util._display import init_display_type
 
-from bench.client import HttpClient
+from bench.client import HttpClient, Untraced
 from bench.processes import gateway, server
 from bench.suites.generated.answer import Answer
 from finport import CallContext, Suite
