@@ -103,34 +103,23 @@ class Connection:
         self._provider = provider
         self._server = server
         self._variables = variables
-        self._secrets = _secrets_of(provider, variables)
+        self.secrets = _secrets_of(provider, variables)
+        """The texts that may come back from the server and must not go on."""
         self._timeout_s = timeout_s
         self._on_listing = on_listing
         self._listing: Listing | None = None
         self._session: ClientSession | None = None
-        self._trouble = "it was not reached yet"
+        self.trouble = "it was not reached yet"
+        self.is_reached = False
+        """Whether the last attempt to reach the server went well."""
         self._woken = asyncio.Event()
         self._wanted = asyncio.Event()
-        self._suspected = self._has_ended = self._closing = self._was_reached = False
+        self._suspected = self._has_ended = self._closing = False
         self._calls, self._heard_at = 0, 0.0
         self._leaving: set[asyncio.Task[None]] = set()
         self.tried = asyncio.Event()
         """Is set once the server was reached, or not."""
         self._task = asyncio.create_task(self._run())
-
-    @property
-    def trouble(self) -> str:
-        return self._trouble
-
-    @property
-    def is_reached(self) -> bool:
-        """Whether the last attempt to reach the server went well."""
-        return self._was_reached
-
-    @property
-    def secrets(self) -> list[str]:
-        """The texts that may come back from the server and must not go on."""
-        return self._secrets
 
     async def close(self) -> None:
         """End the connection, and the program that serves it."""
@@ -146,7 +135,7 @@ class Connection:
         session = self._session
         if session is None:
             self._wanted.set()
-            text = f"the MCP server {self._name} is not reached: {self._trouble}"
+            text = f"the MCP server {self._name} is not reached: {self.trouble}"
             raise UpstreamFault("unreachable", text, retryable=True)
         params = types.CallToolRequestParams(name=tool, arguments={**arguments})
         loop = asyncio.get_running_loop()
@@ -165,7 +154,7 @@ class Connection:
             if breaks(error.code, error.message) and session is self._session:
                 self._has_ended = ends_session(error.code, error.message)
                 self._suspect()
-            raise fault_of(error.code, error.message, error.data, self._secrets) from None
+            raise fault_of(error.code, error.message, error.data, self.secrets) from None
         except ValidationError:
             raise UpstreamFault("invalid", "the server's result is none of MCP's") from None
         except TimeoutError:
@@ -209,7 +198,7 @@ class Connection:
         if status == "failed" and isinstance(error := task.get("error"), dict):
             code = error.get("code")
             code = code if isinstance(code, int) else 0
-            raise fault_of(code, str(error.get("message")), None, self._secrets)
+            raise fault_of(code, str(error.get("message")), None, self.secrets)
         raise UpstreamFault("rejected", f"the server's task is {words_of(str(status), 40)}")
 
     async def _cancel(self, session: ClientSession, params: _TaskParams) -> None:
@@ -229,10 +218,10 @@ class Connection:
             try:
                 await self._connected()
             except Exception as error:  # noqa: BLE001 - of the SDK, in groups of any depth
-                trouble = _said(error, self._secrets)
-                if self._was_reached or trouble != self._trouble:
+                trouble = _said(error, self.secrets)
+                if self.is_reached or trouble != self.trouble:
                     log.warning("MCP server %s: %s", self._name, trouble)
-                self._trouble, self._was_reached = trouble, False
+                self.trouble, self.is_reached = trouble, False
             finally:
                 self._session = None
                 self.tried.set()
@@ -264,7 +253,7 @@ class Connection:
             async with client:
                 await self._list(client)
                 limit.reschedule(None)
-                self._session, self._was_reached = client.session, True
+                self._session, self.is_reached = client.session, True
                 log.info("MCP server %s is reached", self._name)
                 self.tried.set()
                 async with anyio.create_task_group() as tasks:
@@ -348,7 +337,7 @@ class Connection:
             self._name,
             self._provider.command or (),
             self._variables,
-            self._secrets,
+            self.secrets,
             self._suspect,
         )
 
