@@ -28,6 +28,9 @@ READ_S = 30.0
 """Seconds that a process may take to read one body."""
 
 PROCESSES = 2
+MARGIN_S = 0.02
+"""Seconds before its deadline when an answer must be read, so that the upstream is not blamed."""
+
 KEPT_BYTES = 96 * 2**20
 """A process that holds more memory is not used again."""
 
@@ -61,7 +64,7 @@ class Reader:
     ) -> _Outcome:
         """Return `into(reply, *said)`, computed here or in a process. So `into` must be at the top
         level of a module, and `said` must be JSON. Long bodies of one `host` do not block others.
-        Raises `UpstreamFault`, and `TimeoutError` if it is not read by `until` (loop time).
+        Raises `UpstreamFault`, which is `unread` shortly before the deadline `until` (loop time).
         """
         if len(reply.body) < READ_AT_ONCE:
             return into(reply, *said)
@@ -71,12 +74,16 @@ class Reader:
             "charset": reply.charset,
             "said": said,
         }
-        async with asyncio.timeout_at(until):
-            await self._processes.take(host)
-            try:
-                head, data = await self._exchange(job, reply.body)
-            finally:
-                self._processes.give_back(host)
+        try:
+            async with asyncio.timeout_at(until and until - MARGIN_S):
+                await self._processes.take(host)
+                try:
+                    head, data = await self._exchange(job, reply.body)
+                finally:
+                    self._processes.give_back(host)
+        except TimeoutError:
+            text = "the answer came, but could not be read in time"
+            raise UpstreamFault("unread", text, retryable=True) from None
         if "fault" in head:
             raise UpstreamFault(**head["fault"])
         is_refusal = "refusal" in head

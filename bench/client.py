@@ -81,6 +81,17 @@ class ToolClient(Protocol):
     ) -> Result: ...
 
 
+class Untraced:
+    """A trace that keeps nothing, for calls that are recorded elsewhere or not at all."""
+
+    failure: str | None = None
+    full = blocked = False
+
+    def put(self, record: object) -> None: ...
+
+    async def room(self) -> None: ...
+
+
 class HttpClient:
     """Makes calls to a gateway at a URL, each as one request. Made by `HttpClient.open`.
 

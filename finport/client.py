@@ -17,13 +17,12 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote
 from weakref import finalize
 
-from bench.client import HttpClient
+from bench.client import HttpClient, Untraced
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.result import Result
 from gateway.search.finder import ToolFinder
 from gateway.settings import GatewaySettings
-from gateway.trace import CallRecord
 from manifests.manifest import Manifest
 from manifests.signature import Signature
 
@@ -135,7 +134,7 @@ async def connect_async(
         if settings:
             names = ", ".join(settings)
             raise TypeError(f"{names}: only a gateway in this process takes settings")
-        http = await stack.enter_async_context(HttpClient.open(url, _Nowhere(), key))
+        http = await stack.enter_async_context(HttpClient.open(url, Untraced(), key))
         await http.health()
         yield AsyncClient(_Remote(http))
 
@@ -358,19 +357,6 @@ class _Remote:
 def _found(tool: Mapping[str, Any]) -> FoundTool:
     home = str(tool.get("provider", "finport"))
     return FoundTool(str(tool["name"]), str(tool["description"]), str(tool["source"]), home)
-
-
-class _Nowhere:
-    """Takes the records of calls, and keeps none."""
-
-    failure: str | None = None
-    full = blocked = False
-
-    def put(self, record: CallRecord) -> None:
-        pass
-
-    async def room(self) -> None:
-        pass
 
 
 class _Loop:

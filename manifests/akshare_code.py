@@ -84,10 +84,9 @@ class Code:
     def is_paged(self) -> bool:
         """Whether some function that is reached sends requests in a loop which is no retry."""
         return any(
-            _is_loop(node) and any(self._sends(module, part) for part in _parts(node))
+            _sends_in_a_loop(module, top)
             for module, top in self._reached
             if isinstance(top, Function) and "retry" not in top.name
-            for node in ast.walk(top)
         )
 
     @cached_property
@@ -101,12 +100,6 @@ class Code:
                     found[target[1]] = target[0]
                     waiting.append(target)
         return [(module, node) for node, module in found.items()]
-
-    def _sends(self, module: str, node: ast.AST) -> bool:
-        return any(
-            isinstance(part, ast.Call) and (_is_request(part) or _calls_sender(module, part))
-            for part in ast.walk(node)
-        )
 
 
 def code_of(module: str, name: str) -> Code | None:
@@ -159,8 +152,10 @@ def _resolved(module: str, name: str) -> tuple[str, ast.AST] | None:
     return None if node is None else (origin, node)
 
 
-def _used(module: str, node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+@cache
+def _used(module: str, node: ast.AST) -> tuple[tuple[str, ast.AST], ...]:
     """What of AkShare the names in `node` stand for, in the order of the code."""
+    used = list[tuple[str, ast.AST]]()
     for part in ast.walk(node):
         found = None
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
@@ -170,19 +165,21 @@ def _used(module: str, node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             constant = _defined(f"{origin}.{name}").get(part.attr) if origin else None
             found = None if constant is None else (f"{origin}.{name}", constant)
         if found is not None:
-            yield found
+            used.append(found)
+    return (*used,)
 
 
-def _hosts(node: ast.AST) -> Iterator[str]:
+@cache
+def _hosts(node: ast.AST) -> tuple[str, ...]:
     """Hosts of the URLs that texts in `node` begin with, without documentation and referers."""
-    waiting = [node]
+    hosts, waiting = list[str](), [node]
     while waiting:
         part = waiting.pop(0)
         if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
             continue
         if isinstance(part, ast.Constant) and isinstance(part.value, str):
             if (host := host_in(part.value)) is not None:
-                yield host
+                hosts.append(host)
         elif isinstance(part, ast.Dict):
             for key, value in zip(part.keys, part.values, strict=True):
                 named = key.value if isinstance(key, ast.Constant) else None
@@ -190,6 +187,18 @@ def _hosts(node: ast.AST) -> Iterator[str]:
                     waiting.append(value)
         else:
             waiting.extend(ast.iter_child_nodes(part))
+    return (*hosts,)
+
+
+@cache
+def _sends_in_a_loop(module: str, function: Function) -> bool:
+    return any(
+        isinstance(part, ast.Call) and (_is_request(part) or _calls_sender(module, part))
+        for node in ast.walk(function)
+        if _is_loop(node)
+        for repeated in _parts(node)
+        for part in ast.walk(repeated)
+    )
 
 
 def _is_loop(node: ast.AST) -> bool:

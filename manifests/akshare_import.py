@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from manifests.akshare_code import Code, code_of, hosts_in
 from manifests.akshare_source import (
     COMPUTED,
@@ -32,6 +30,8 @@ from manifests.akshare_source import (
     akshare_version,
     defaults_of,
     module_tree,
+    scalar_of,
+    type_of,
 )
 from manifests.catalog import Catalog, read, text_of
 from manifests.common.files import replaced_file
@@ -191,10 +191,8 @@ def imported(names: Iterable[str] | None, known: Catalog, prefix: str = "") -> I
         else:
             try:
                 result.manifests.append(_manifest(entries[name], prefix, result.release))
-            except ValidationError as error:
-                result.refused[name] = first_problem(error)
             except ValueError as error:
-                result.refused[name] = str(error)
+                result.refused[name] = first_problem(error)
     return result
 
 
@@ -333,7 +331,7 @@ def _arguments(entry: Mapping[str, Any], code: Code) -> Iterator[_Argument]:
 def _parameter(of: _Argument) -> Parameter:
     """Raises `ValueError` if a call needs the argument and can't have it."""
     name, about, is_needed = of.name, of.about, of.default == REQUIRED
-    default = _scalar(of.default)
+    default = scalar_of(of.default)
     if default is None and _is_no_scalar(of):
         if is_needed:
             raise ValueError(f"{name} is no text, number or boolean")
@@ -349,7 +347,7 @@ def _parameter(of: _Argument) -> Parameter:
         )
     if name == "timeout":
         return Parameter(name=name, type="number", description=about, filled_by="deadline")
-    type_ = _type_of(of.types) if default is None else _kind(default)
+    type_ = _type_said(of.types) if default is None else type_of(default)
     enum = of.accepted if default is None or default in of.accepted else ()
     examples = (
         one
@@ -388,17 +386,7 @@ def _is_no_scalar(of: _Argument) -> bool:
     )
 
 
-def _scalar(value: object) -> Scalar | None:
-    is_value = isinstance(value, str | int | float | bool) and value not in (REQUIRED, COMPUTED)
-    return value if is_value else None  # type: ignore[return-value]  # `is_value` says so
-
-
-def _kind(value: Scalar) -> ScalarType:
-    kinds: tuple[ScalarType, ...] = ("boolean", "integer", "number", "string")
-    return next(kind for kind in kinds if is_of(value, kind))
-
-
-def _type_of(types: Iterable[str]) -> ScalarType:
+def _type_said(types: Iterable[str]) -> ScalarType:
     """The type of an argument without a default, by its documentation and its annotation."""
     named: dict[str, ScalarType] = {"int": "integer", "float": "number", "bool": "boolean"}
     words = (re.match(r"\w*", text) for text in types)
@@ -462,7 +450,7 @@ def _called(name: str, example: object) -> dict[str, Scalar]:
         ):
             for keyword in node.keywords:
                 value = keyword.value
-                given = _scalar(value.value) if isinstance(value, ast.Constant) else None
+                given = scalar_of(value.value) if isinstance(value, ast.Constant) else None
                 if keyword.arg and given is not None:
                     found.setdefault(keyword.arg, given)
     return found
@@ -470,6 +458,6 @@ def _called(name: str, example: object) -> dict[str, Scalar]:
 
 def _literal(text: str) -> Scalar | None:
     try:
-        return _scalar(ast.literal_eval(text))
+        return scalar_of(ast.literal_eval(text))
     except (SyntaxError, ValueError):
         return None

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import orjson
 
+from manifests.manifest import Scalar, ScalarType, is_of
+
 REQUIRED: Final = "<required>"
 COMPUTED: Final = "<computed>"
 
@@ -106,6 +108,18 @@ def defaults_of(arguments: ast.arguments) -> dict[str, Any]:
     values: list[ast.expr | None] = [*arguments.defaults, *arguments.kw_defaults]
     padded = [None] * (len(names) - len(values)) + values
     return {name: _value(node) for name, node in zip(names, padded, strict=True)}
+
+
+def scalar_of(default: object) -> Scalar | None:
+    """A default as the value of an argument; None if it is required, computed or no scalar."""
+    is_value = isinstance(default, str | int | float) and default not in (REQUIRED, COMPUTED)
+    return default if is_value else None  # type: ignore[return-value]  # `is_value` says so
+
+
+def type_of(value: object) -> ScalarType:
+    """The type of a value; that of a string for what is no scalar."""
+    kinds: tuple[ScalarType, ...] = ("boolean", "integer", "number")
+    return next((kind for kind in kinds if is_of(value, kind)), "string")
 
 
 def _value(node: ast.expr | None) -> Any:

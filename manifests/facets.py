@@ -35,10 +35,9 @@ FX OTC LOF QFII REIT BDI VIX MA RSI KDJ
 _ORDINARY = frozenset(_IN_CAPITALS.split())
 """Words in capitals that are also tickers, or might be."""
 
-_KIND_OF: Final[Mapping[str, str]] = {
-    "share": "share", "etf": "etf", "fund": "fund", "index": "index", "coin": "crypto",
-    "currency": "forex", "future": "future", "convertible": "convertible",
-}  # fmt: skip
+_KIND_OF: Final[Mapping[str, str]] = {"coin": "crypto", "currency": "forex"}
+"""The kinds of instruments that the facet names otherwise."""
+
 _COUNTRY_OF: Final[Mapping[str, str]] = {
     **dict.fromkeys(("sh", "sz", "bj", "of"), "cn"),
     **dict.fromkeys(("shfe", "dce", "czce", "cffex", "ine", "gfex"), "cn"),

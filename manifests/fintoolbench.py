@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from manifests.catalog import Catalog
 from manifests.common.problem import first_problem
@@ -115,10 +115,8 @@ def read_lines(lines: Iterable[bytes], known: Catalog) -> Imported:
             imported.cards[line.name] = Card(
                 line.name, line.description, fields["parameters"], fields["financial_tags"]
             )
-        except ValidationError as error:
-            imported.refused[name] = first_problem(error)
         except ValueError as error:
-            imported.refused[name] = str(error)
+            imported.refused[name] = first_problem(error)
     return imported
 
 

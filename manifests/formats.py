@@ -22,7 +22,8 @@ _STOCK = re.compile(
 )
 _HONG_KONG = re.compile(r"(?:hk[.:]?)?(\d{1,5})(?:[.:]hk)?", re.IGNORECASE)
 
-_EXCHANGES = {"ss": "sh", "xshg": "sh", "xshe": "sz"}
+EXCHANGES = {"ss": "sh", "xshg": "sh", "xshe": "sz"}
+"""Other names of exchanges."""
 
 # The exchange of a mainland stock by the first digits of its code; longer prefixes first.
 _EXCHANGE_OF_STOCK = (
@@ -208,7 +209,7 @@ def _exchange_and_code(text: str, by_code: bool) -> tuple[str, str]:
         raise ValueError(f"{short(text)} is no code of six digits")
     code = found["code"]
     named = (found["before"] or found["after"] or "").lower()
-    named = _EXCHANGES.get(named, named)
+    named = EXCHANGES.get(named, named)
     if not by_code:
         if not named:
             raise ValueError(f"{short(text)} does not say which exchange")

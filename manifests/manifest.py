@@ -16,6 +16,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from manifests.common.origin import told_url
+from manifests.formats import DATE_FORMATS
 
 Scalar = str | int | float | bool
 Source = Literal["rapidapi", "akshare", "market", "finport", "python", "http", "mcp"]
@@ -618,11 +619,10 @@ def is_of(value: object, type_: ParameterType) -> bool:
             return False
 
 
-_DATE_FORMATS = frozenset(["yyyymmdd", "date", "date-time", "yyyy", "yyyymm", "unix-seconds"])
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]|$)|(?:19|20)\d{2}$")
 
 
 def _takes_date(parameter: Parameter) -> bool:
-    if parameter.format in _DATE_FORMATS:
+    if parameter.format in DATE_FORMATS:
         return True
     return isinstance(parameter.example, str) and _DATE.match(parameter.example) is not None

@@ -243,19 +243,14 @@ class Search:
             sure, fits = 1.0, True
         return Found(ranked, round(sure, 3), fits, intent, why)
 
-    def rank(
-        self, query: str, limit: int, allowed: Collection[str] | None = None
-    ) -> list[tuple[str, float]]:
-        """At most `limit` of the `allowed` tools with their scores, the best first."""
-        return [*self.find(query, allowed).ranked[:limit]]
+    def rank(self, query: str, limit: int) -> list[tuple[str, float]]:
+        """At most `limit` tools with their scores, the best first."""
+        return [*self.find(query).ranked[:limit]]
 
-    def by_words(
-        self, query: str, limit: int, allowed: Collection[str] | None = None
-    ) -> list[tuple[str, float]]:
+    def by_words(self, query: str, limit: int) -> list[tuple[str, float]]:
         """As `rank`, by BM25F over the manifests alone; tools that share no term are left out."""
         scores = self._words.scores(self._weights(query))
-        places = self._places(allowed)
-        places = places[scores[places] > 0]
+        places = np.flatnonzero(scores > 0)
         order = places[np.lexsort((places, -scores[places]))][:limit].tolist()
         return [(self.names[n], float(scores[n])) for n in order]
 

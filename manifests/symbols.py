@@ -23,6 +23,7 @@ from anyio import to_thread
 
 from manifests.common.files import private_folder, replaced_file
 from manifests.common.regular_file import read_text
+from manifests.formats import EXCHANGES
 
 log = logging.getLogger("finport")
 
@@ -43,7 +44,6 @@ LEAST: Final = 80
 """The least similarity, of 100, of a spelling that may be meant."""
 
 _MAINLAND: Final = ("sh", "sz", "bj")
-_EXCHANGES: Final = {"ss": "sh", "xshg": "sh", "xshe": "sz"}
 _NUMBERS: Final[Mapping[str, str]] = {"nasdaq": "105", "nyse": "106", "amex": "107"}
 _ALSO_WORDS: Final = """
 target shell curve gap block meta visa square snap unity match zoom ford near render sand flow graph
@@ -375,7 +375,7 @@ def _read_code(text: str) -> tuple[str, str]:
     if match := re.fullmatch(r"(?i)(sh|sz|bj|hk|of)[.:]?(\d{1,6})", text):
         return match[1].lower(), _padded(match[1].lower(), match[2])
     if match := re.fullmatch(r"(?i)(\d{1,6})\.(sh|ss|sz|bj|hk|of|xshg|xshe)", text):
-        exchange = _EXCHANGES.get(match[2].lower(), match[2].lower())
+        exchange = EXCHANGES.get(match[2].lower(), match[2].lower())
         return exchange, _padded(exchange, match[1])
     if match := re.fullmatch(r"(?i)(?:10[567]\.|(?:nasdaq|nyse|amex):)([a-z.-]+)", text):
         text = match[1]

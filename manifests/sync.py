@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from manifests.akshare_source import COMPUTED, REQUIRED, AkShareFunction
-from manifests.manifest import AkShareBinding, Manifest, Parameter, ScalarType, is_of
+from manifests.akshare_source import REQUIRED, AkShareFunction, scalar_of, type_of
+from manifests.manifest import AkShareBinding, Manifest, Parameter, is_of
 
 Kind = Literal[
     "vanished",  # the function no longer exists
@@ -91,20 +91,11 @@ def _of_parameter(tool: str, p: Parameter, function: AkShareFunction) -> Iterabl
     has_default = p.default is not None or not p.required
     if default == REQUIRED and has_default:
         yield Difference(tool, "now_required", p.name)
-    elif _is_scalar(default) and default != p.default and has_default:
+    elif scalar_of(default) is not None and default != p.default and has_default:
         yield Difference(tool, "changed_default", f"{p.name}: {p.default!r} -> {default!r}")
     accepted = function.accepted.get(p.name)
     if accepted is not None and p.enum is not None and set(accepted) != set(p.enum):
         yield Difference(tool, "accepted_values", f"{p.name}: {', '.join(accepted)}")
-
-
-def _is_scalar(default: object) -> bool:
-    return default not in (REQUIRED, COMPUTED) and isinstance(default, str | int | float | bool)
-
-
-def _type_of(default: object) -> ScalarType:
-    kinds: tuple[ScalarType, ...] = ("boolean", "integer", "number", "string")
-    return next((kind for kind in kinds if is_of(default, kind)), "string")
 
 
 def _synced_parameter(p: Parameter, function: AkShareFunction, release: str) -> Parameter:
@@ -119,10 +110,10 @@ def _synced_parameter(p: Parameter, function: AkShareFunction, release: str) -> 
     if default == REQUIRED or (p.required and p.default is None):
         update["default"] = None
         update["example"] = p.example if p.example is not None else p.default
-    elif _is_scalar(default):
+    elif scalar_of(default) is not None:
         update["default"] = default
         if not is_of(default, p.type):
-            update |= {"type": _type_of(default), "example": default, "enum": None, "format": None}
+            update |= {"type": type_of(default), "example": default, "enum": None, "format": None}
         elif p.enum is not None and default not in p.enum:
             update["enum"] = (*p.enum, default)
     accepted = function.accepted.get(p.name) if "type" not in update else None
@@ -135,12 +126,12 @@ def _synced_parameter(p: Parameter, function: AkShareFunction, release: str) -> 
 def _new_parameter(
     name: str, default: object, function: AkShareFunction, release: str
 ) -> Parameter:
-    scalar = default if _is_scalar(default) else None
+    scalar = scalar_of(default)
     accepted = function.accepted.get(name)
     return Parameter.model_validate(
         {
             "name": name,
-            "type": _type_of(default),
+            "type": type_of(default),
             "description": f"New in AkShare {release}; see the documentation of {function.name}",
             "required": default == REQUIRED,
             "default": scalar,

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from adapters.fault import UpstreamFault
-from adapters.market.memory import TEXT_CHARS, Evidence, LayeredMemory, Similarity
+from adapters.market.memory import TEXT_CHARS, Evidence, LayeredMemory, LayerName, Similarity
 from adapters.market.prices import (
     Market,
     MarketDay,
@@ -345,16 +345,12 @@ def _known(market: Market, day: datetime.date) -> dict[str, Any]:
 
 
 def _add_news(memory: LayeredMemory, record: MarketDay) -> None:
-    for text in _sayings(record.news):
-        memory.add("short", text, record.date)
-    for text in _sayings(record.quarterly_reports):
-        memory.add("mid", text, record.date)
-    for text in _sayings(record.annual_reports):
-        memory.add("long", text, record.date)
-
-
-def _sayings(texts: Iterable[str]) -> Iterable[str]:
-    return (text[:TEXT_CHARS] for text in texts if text.strip())
+    known: Mapping[LayerName, Iterable[str]] = {
+        "short": record.news, "mid": record.quarterly_reports, "long": record.annual_reports,
+    }  # fmt: skip
+    for layer, texts in known.items():
+        for text in filter(str.strip, texts):
+            memory.add(layer, text[:TEXT_CHARS], record.date)
 
 
 def _reason(text: str) -> str:

@@ -4,9 +4,11 @@ This module and its transports import the SDK, so it is imported only where a pr
 """
 
 import asyncio
+import base64
+import binascii
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final, Literal
 
@@ -27,9 +29,9 @@ from pydantic import TypeAdapter, ValidationError
 from adapters.fault import UpstreamFault, fit_for_message
 from adapters.mcp.errors import breaks, ends_session, fault_of
 from adapters.mcp.http import Transport
-from adapters.mcp.secrets import secrets_of
 from adapters.mcp.stdio import open_program
 from adapters.normalise import MAX_BYTES
+from manifests.common.credentials import names_credential
 from manifests.common.text import words_of
 from manifests.mcp_listing import MAX_NAME, Listing
 from manifests.providers import ProviderSettings
@@ -51,6 +53,10 @@ _STEADY_S: Final = 60.0
 """After so long a connection counts as good, and the next is made at once if it ends."""
 
 _EARLY_S: Final = 0.1
+_SECRET_LENGTH: Final = 12
+"""Characters from which on a text of a variable counts as a secret, whatever the variable's name.
+"""
+
 _POLL_S: Final = (0.05, 5.0)
 _TASKS: Final = "io.modelcontextprotocol/tasks"
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
@@ -97,34 +103,23 @@ class Connection:
         self._provider = provider
         self._server = server
         self._variables = variables
-        self._secrets = secrets_of(provider, variables)
+        self.secrets = _secrets_of(provider, variables)
+        """The texts that may come back from the server and must not go on."""
         self._timeout_s = timeout_s
         self._on_listing = on_listing
         self._listing: Listing | None = None
         self._session: ClientSession | None = None
-        self._trouble = "it was not reached yet"
+        self.trouble = "it was not reached yet"
+        self.is_reached = False
+        """Whether the last attempt to reach the server went well."""
         self._woken = asyncio.Event()
         self._wanted = asyncio.Event()
-        self._suspected = self._has_ended = self._closing = self._was_reached = False
+        self._suspected = self._has_ended = self._closing = False
         self._calls, self._heard_at = 0, 0.0
         self._leaving: set[asyncio.Task[None]] = set()
         self.tried = asyncio.Event()
         """Is set once the server was reached, or not."""
         self._task = asyncio.create_task(self._run())
-
-    @property
-    def trouble(self) -> str:
-        return self._trouble
-
-    @property
-    def is_reached(self) -> bool:
-        """Whether the last attempt to reach the server went well."""
-        return self._was_reached
-
-    @property
-    def secrets(self) -> list[str]:
-        """The texts that may come back from the server and must not go on."""
-        return self._secrets
 
     async def close(self) -> None:
         """End the connection, and the program that serves it."""
@@ -140,7 +135,7 @@ class Connection:
         session = self._session
         if session is None:
             self._wanted.set()
-            text = f"the MCP server {self._name} is not reached: {self._trouble}"
+            text = f"the MCP server {self._name} is not reached: {self.trouble}"
             raise UpstreamFault("unreachable", text, retryable=True)
         params = types.CallToolRequestParams(name=tool, arguments={**arguments})
         loop = asyncio.get_running_loop()
@@ -159,7 +154,7 @@ class Connection:
             if breaks(error.code, error.message) and session is self._session:
                 self._has_ended = ends_session(error.code, error.message)
                 self._suspect()
-            raise fault_of(error.code, error.message, error.data, self._secrets) from None
+            raise fault_of(error.code, error.message, error.data, self.secrets) from None
         except ValidationError:
             raise UpstreamFault("invalid", "the server's result is none of MCP's") from None
         except TimeoutError:
@@ -203,7 +198,7 @@ class Connection:
         if status == "failed" and isinstance(error := task.get("error"), dict):
             code = error.get("code")
             code = code if isinstance(code, int) else 0
-            raise fault_of(code, str(error.get("message")), None, self._secrets)
+            raise fault_of(code, str(error.get("message")), None, self.secrets)
         raise UpstreamFault("rejected", f"the server's task is {words_of(str(status), 40)}")
 
     async def _cancel(self, session: ClientSession, params: _TaskParams) -> None:
@@ -223,10 +218,10 @@ class Connection:
             try:
                 await self._connected()
             except Exception as error:  # noqa: BLE001 - of the SDK, in groups of any depth
-                trouble = _said(error, self._secrets)
-                if self._was_reached or trouble != self._trouble:
+                trouble = _said(error, self.secrets)
+                if self.is_reached or trouble != self.trouble:
                     log.warning("MCP server %s: %s", self._name, trouble)
-                self._trouble, self._was_reached = trouble, False
+                self.trouble, self.is_reached = trouble, False
             finally:
                 self._session = None
                 self.tried.set()
@@ -258,7 +253,7 @@ class Connection:
             async with client:
                 await self._list(client)
                 limit.reschedule(None)
-                self._session, self._was_reached = client.session, True
+                self._session, self.is_reached = client.session, True
                 log.info("MCP server %s is reached", self._name)
                 self.tried.set()
                 async with anyio.create_task_group() as tasks:
@@ -342,7 +337,7 @@ class Connection:
             self._name,
             self._provider.command or (),
             self._variables,
-            self._secrets,
+            self.secrets,
             self._suspect,
         )
 
@@ -379,3 +374,29 @@ def _said(error: BaseException, secrets: list[str]) -> str:
         case OSError():
             return f"it can't be started: {error.strerror or type(error).__name__}"
     return fit_for_message(f"{type(error).__name__}", secrets)
+
+
+def _secrets_of(provider: ProviderSettings, variables: Mapping[str, str]) -> list[str]:
+    """The texts to mask. Each header is a secret. A program also gets plain words such as `info`,
+    which would be masked in any answer: of its variables those count that are named like a
+    credential, and long texts.
+    """
+    found = dict[str, None]()
+    for name, value in variables.items():
+        is_secret = provider.mcp is not None or names_credential(name)
+        least = 1 if is_secret else _SECRET_LENGTH
+        found |= dict.fromkeys(form for form in _forms(value) if len(form) >= least)
+    return [*found]
+
+
+def _forms(value: str) -> Iterator[str]:
+    """The whole value, what follows a scheme as in `Bearer TOKEN`, and what Basic encodes."""
+    scheme, _, credential = value.strip().partition(" ")
+    credential = credential.strip()
+    yield from (value, value.strip(), credential)
+    if scheme.lower() == "basic":
+        try:
+            pair = base64.b64decode(credential, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            return
+        yield from (pair, pair.partition(":")[2])

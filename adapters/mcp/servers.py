@@ -1,21 +1,27 @@
-"""The MCP servers of one gateway: their connections, what they list, and when that changes."""
+"""The MCP servers of one gateway: their connections, what they list, and when that changes.
+
+What they list is kept in files, for starts without them and for the replay of snapshots.
+"""
 
 import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
+import orjson
 from anyio import to_thread
 
 from adapters.fault import UpstreamFault
-from adapters.mcp import kept
 from adapters.provider import ProviderError
 from manifests import Manifest
+from manifests.common.files import private_folder, replaced_file
+from manifests.common.regular_file import read_text
 from manifests.mcp_listing import Listing
 from manifests.providers import ProviderSettings
 
@@ -182,9 +188,9 @@ class McpServers:
         from adapters.mcp.connection import Connection
 
         def on_listing(listing: Listing) -> None:
-            file = kept.path_of(self._folder, server.name)
+            file = _file_of(self._folder, server.name)
             writing = asyncio.ensure_future(
-                to_thread.run_sync(kept.write, file, server.provider, listing)
+                to_thread.run_sync(_write, file, server.provider, listing)
             )
             self._writing.add(writing)
             writing.add_done_callback(self._writing.discard)
@@ -211,7 +217,7 @@ class McpServers:
         return server.lacking or "it was not asked"
 
     def _kept(self, server: _Server) -> Listing | None:
-        return kept.read(kept.path_of(self._folder, server.name), server.provider)
+        return _read(_file_of(self._folder, server.name), server.provider)
 
     async def _close(self, servers: list[_Server]) -> None:
         closing = [s.connection.close() for s in servers if s.connection is not None]
@@ -253,3 +259,43 @@ def _prepare(server: _Server) -> None:
             text = f"provider {name}: {variable} holds a character that no header can carry"
             raise ProviderError(text)
         server.variables[sent_as] = value
+
+
+def _file_of(folder: Path, name: str) -> Path:
+    return folder / "providers" / f"{name}.json"
+
+
+def _read(file: Path, provider: ProviderSettings) -> Listing | None:
+    """The listing that was kept of the same server, if any."""
+    try:
+        said: Mapping[str, Any] = orjson.loads(read_text(file))
+        if said["origin"] != _origin(provider):
+            return None
+        return Listing(said["server"], said["said"], tuple(said["tools"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        log.warning("%s can't be read: %s", file.name, type(error).__name__)
+        return None
+
+
+def _write(file: Path, provider: ProviderSettings, listing: Listing) -> None:
+    """Keep a listing, unless the file can't be written."""
+    said = {
+        "origin": _origin(provider),
+        "server": listing.server,
+        "said": listing.said,
+        "tools": listing.tools,
+    }
+    try:
+        private_folder(file.parent)
+        with replaced_file(file, 0o600, synced=False) as out:
+            out.write(orjson.dumps(said))
+    except OSError as error:
+        log.warning("%s can't be written: %s", file.name, error.strerror)
+
+
+def _origin(provider: ProviderSettings) -> str:
+    """Tells servers apart without their URL, which may hold a secret."""
+    said = provider.mcp or "\0".join(provider.command or ())
+    return blake2b(said.encode(), digest_size=16).hexdigest()

@@ -39,9 +39,6 @@ from manifests import Manifest, RapidApiBinding, Scalar
 MAX_URL = 8_000
 """The longest URL that is sent; RFC 9110, section 4.1, asks everyone to support this length."""
 
-MARGIN_S = 0.02
-"""Seconds before its deadline when an answer must be read, so that the upstream is not blamed."""
-
 _DOT_SEGMENT = re.compile(r"/(\.|%2e){1,2}(/|$)", re.IGNORECASE)
 _BAD_KEY = re.compile(r"(invalid|missing) api.?key|api.?key .{0,20}invalid", re.IGNORECASE)
 _NOT_SUBSCRIBED = re.compile("not subscribed", re.IGNORECASE)
@@ -114,13 +111,7 @@ class RapidApiAdapter(Adapter):
         secrets = self._secrets_with(key)
         fresh = manifest.intent_type == "transactional"  # their requests are never repeated
         reply = await send(self._session, url, headers, learn, fresh=fresh)
-        try:
-            outcome = await self._reader.read(
-                host, reply, _outcome, host, secrets, until=until - MARGIN_S
-            )
-        except TimeoutError:
-            text = "the answer came, but could not be read in time"
-            raise UpstreamFault("unread", text, retryable=True) from None
+        outcome = await self._reader.read(host, reply, _outcome, host, secrets, until=until)
         if isinstance(outcome, Answer):
             if self._base_url and _LIE.fullmatch(lied := reply.headers.get(LIED, "")):
                 return replace(outcome, lied=lied)

@@ -1,7 +1,7 @@
 """RapidAPI as a provider."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from adapters.provider import Finding, Parts, Provider, Settings
@@ -13,20 +13,17 @@ if TYPE_CHECKING:
     from adapters.simulator.shapes import Simulation
 
 
-@asynccontextmanager
-async def _open(parts: Parts) -> AsyncIterator["Adapter"]:
+def _open(parts: Parts) -> AbstractAsyncContextManager["Adapter"]:
     from adapters.rapidapi.adapter import RapidApiAdapter
 
     assert parts.keys is not None  # noqa: S101 - `is_open` says so
-    opened = RapidApiAdapter.open(
+    return RapidApiAdapter.open(
         keys=parts.keys,
         hosts={m.upstream for m in parts.catalog.select(source="rapidapi")},
         base_url=parts.simulated_url or parts.settings.rapidapi_base_url,
         credentials=parts.credentials,
         secrets=parts.settings.secrets,
     )
-    async with opened as adapter:
-        yield adapter
 
 
 def _check(catalog: Catalog, settings: Settings | None) -> Iterator[Finding]:

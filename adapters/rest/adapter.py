@@ -25,9 +25,6 @@ from adapters.rest.credentials import Credentials, Granted
 from adapters.rest.request import Request, request_of
 from manifests import Catalog, HttpBinding, Manifest, Scalar
 
-MARGIN_S: Final = 0.02
-"""Seconds before its deadline when an answer must be read, so that the upstream is not blamed."""
-
 _SAID = ("ETag", "Last-Modified", "Content-Type", "Content-Length", "Link")
 """Headers that make the answer to a HEAD."""
 
@@ -35,11 +32,11 @@ _SAID = ("ETag", "Last-Modified", "Content-Type", "Content-Length", "Link")
 class HttpAdapter(Adapter):
     """Calls HTTP APIs. Made by `HttpAdapter.open`."""
 
-    def __init__(self, catalog: Catalog, stack: AsyncExitStack) -> None:
+    def __init__(self, catalog: Catalog, reader: Reader, stack: AsyncExitStack) -> None:
         self._catalog = catalog
+        self._reader = reader
         self._stack = stack
         self._sessions: dict[bool, Session] = {}
-        self._reader: Reader | None = None
         self._opening = asyncio.Lock()
         self._credentials = Credentials(self._session)
 
@@ -47,8 +44,8 @@ class HttpAdapter(Adapter):
     @asynccontextmanager
     async def open(cls, catalog: Catalog) -> AsyncIterator["HttpAdapter"]:
         """Open an adapter for the tools of a catalogue, whose providers it has."""
-        async with AsyncExitStack() as stack:
-            adapter = cls(catalog, stack)
+        async with AsyncExitStack() as stack, Reader.open() as reader:
+            adapter = cls(catalog, reader, stack)
             stack.push_async_callback(adapter._credentials.close)
             yield adapter
 
@@ -66,19 +63,14 @@ class HttpAdapter(Adapter):
         reply, granted = await self._sent(manifest, binding, arguments)
         if reply.status == 401 and self._credentials.refused(granted):
             reply, granted = await self._sent(manifest, binding, arguments)
-        reader = await self._opened_reader()
         secrets = sorted(granted.secrets)
         type_ = reply.headers.get("Content-Type", "")
         said = {name: reply.headers[name] for name in _SAID if name in reply.headers}
         head = said if binding.method == "HEAD" else None
-        try:
-            outcome = await reader.read(
-                manifest.upstream, reply, outcome_of, manifest.upstream, type_, secrets, head,
-                until=until - MARGIN_S,
-            )  # fmt: skip
-        except TimeoutError:
-            text = "the answer came, but could not be read in time"
-            raise UpstreamFault("unread", text, retryable=True) from None
+        host = manifest.upstream
+        outcome = await self._reader.read(
+            host, reply, outcome_of, host, type_, secrets, head, until=until
+        )
         if isinstance(outcome, Answer):
             return outcome
         words = fit_for_message(outcome.text, secrets)
@@ -120,12 +112,6 @@ class HttpAdapter(Adapter):
                     self._sessions[allow_private] = await self._stack.enter_async_context(opened)
             session = self._sessions[allow_private]
         return session
-
-    async def _opened_reader(self) -> Reader:
-        async with self._opening:
-            if self._reader is None:
-                self._reader = await self._stack.enter_async_context(Reader.open())
-            return self._reader
 
 
 def _fault(

@@ -6,7 +6,7 @@ Arrays and objects within others have no style, and become their JSON text.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Final
@@ -93,7 +93,7 @@ def request_of(
             case "query":
                 request.query += _pairs(part, value)
             case "header":
-                request.headers[part.name] = _simple(part, value, _text)
+                request.headers[part.name] = _expanded(part, value, str)
             case "cookie":
                 request.cookies += (pair.replace("&", "; ") for pair in _pairs(part, value))
             case "field" | "body":
@@ -107,39 +107,34 @@ def request_of(
 
 
 def _in_path(part: Part, value: Any) -> str:
-    """A path parameter, expanded. Raises `UpstreamFault` (`invalid`) if nothing is left of it."""
-    name = _encoded(part.name)
-    if part.style == "json":
-        return _encoded(_json(value))
-    if isinstance(value, list | dict) and not value:
+    """A path parameter, expanded. Raises `UpstreamFault` (`misused`) if nothing is left of it."""
+    if isinstance(value, list | dict) and not value and part.style != "json":
         raise UpstreamFault("misused", f"{part.argument} is empty, and stands in the path")
-    if part.style == "simple":
-        return _simple(part, value, _encoded)
-    lead, joint = (".", ".") if part.style == "label" else (";", ";")
-    is_matrix = part.style == "matrix"
-    if isinstance(value, dict):
-        pairs = [(_encoded(key), _encoded(_text(inner))) for key, inner in value.items()]
-        if part.explode:
-            return lead + joint.join(f"{key}={inner}" for key, inner in pairs)
-        flat = ",".join(f"{key},{inner}" for key, inner in pairs)
-        return f"{lead}{name}={flat}" if is_matrix else f"{lead}{flat}"
-    items = [_encoded(_text(one)) for one in (value if isinstance(value, list) else [value])]
-    named = [f"{name}={one}" for one in items] if is_matrix else items
-    if part.explode or not isinstance(value, list):
-        return lead + joint.join(named)
-    return f"{lead}{name}={','.join(items)}" if is_matrix else lead + ",".join(items)
+    return _expanded(part, value, _encoded)
 
 
-def _simple(part: Part, value: Any, encode: Any) -> str:
+_FORMS: Final = {"simple": ("", ",", False), "label": (".", ".", False), "matrix": (";", ";", True)}
+"""By style, what an expansion begins with, what joins its parts, and whether they are named."""
+
+
+def _expanded(part: Part, value: Any, encode: Callable[[str], str]) -> str:
+    """A parameter of a path or a header."""
     if part.style == "json":
-        return _json(value)
+        return encode(_json(value))
+    lead, joint, is_named = _FORMS[part.style]
     if isinstance(value, dict):
-        joint = "=" if part.explode else ","
-        pairs = (f"{encode(key)}{joint}{encode(_text(inner))}" for key, inner in value.items())
-        return ",".join(pairs)
-    if isinstance(value, list):
-        return ",".join(encode(_text(one)) for one in value)
-    return str(encode(_text(value)))
+        pairs = [(encode(key), encode(_text(inner))) for key, inner in value.items()]
+        items = [f"{key}={inner}" for key, inner in pairs]
+        flat = ",".join(text for pair in pairs for text in pair)
+    else:
+        items = [encode(_text(one)) for one in (value if isinstance(value, list) else [value])]
+        flat = ",".join(items)
+    name = f"{encode(part.name)}=" if is_named else ""
+    if not part.explode:
+        return f"{lead}{name}{flat}"
+    if not isinstance(value, dict):
+        items = [f"{name}{one}" for one in items]
+    return lead + joint.join(items)
 
 
 def _pairs(part: Part, value: Any) -> list[str]:

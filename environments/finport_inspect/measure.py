@@ -12,6 +12,8 @@ in turn.
 import argparse
 import asyncio
 import json
+import os
+import signal
 import socket
 import statistics
 import sys
@@ -24,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from finport_inspect.choice import Choice, suite_of
-from finport_inspect.reaching import Untraced
 from inspect_ai import Task, eval_async, eval_retry_async, task
 from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import ChatMessage, ModelAPI, ModelOutput, ModelUsage, modelapi
@@ -32,7 +33,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import mcp_connection, mcp_server_http, mcp_tools
 from inspect_ai.util._display import init_display_type
 
-from bench.client import HttpClient
+from bench.client import HttpClient, Untraced
+from bench.own_gateway import READY_S, own_gateway
 from bench.processes import gateway, server
 from bench.suites.generated.answer import Answer
 from finport import CallContext, Suite
@@ -114,50 +116,33 @@ def outcomes(log: EvalLog) -> Counter[str]:
 
 async def outage(samples: int) -> None:
     suite = suite_of(Choice("generated", limit=samples))
-    port, answers = free_port(), 0
-    kill = asyncio.Event()
+    own, answers = own_gateway(suite), 0
     at = [samples // 4, samples // 2]
+    starts = 1 + len(at)
 
     def answered() -> None:
         nonlocal answers
         answers += 1
-        if at and answers >= at[0]:
+        if at and answers >= at[0] and own.starts == starts - len(at):  # it is there
             at.pop(0)
-            kill.set()
+            os.killpg(own.process_id, signal.SIGKILL)
+            print(f"gateway killed after {answers} answers", flush=True)
 
     ANSWERED.append(answered)
-
-    async def serve(folder: Path, ready: asyncio.Event) -> None:
-        for times in range(3):
-            options = ("--port", str(port))
-            async with gateway(folder, *options, quiet=True, **settings) as one:
-                ready.set()
-                if times == 2:
-                    await asyncio.Event().wait()
-                await kill.wait()
-                ready.clear()
-                one.process.kill()
-                print(f"gateway killed after {answers} answers", flush=True)
-                kill.clear()
-
-    settings = {"upstream": "simulated", **suite.gateway_settings}
     with tempfile.TemporaryDirectory(prefix="finport-outage-") as name:
-        ready = asyncio.Event()
-        serving = asyncio.create_task(serve(Path(name), ready))
-        await ready.wait()
         options: dict[str, Any] = {"log_dir": f"{name}/logs", "fail_on_error": False}
         options |= {"max_samples": 64, "log_level": "critical", "log_realtime": False}
-        made = TASKS["generated"](limit=samples, url=f"http://127.0.0.1:{port}")
+        made = TASKS["generated"](limit=samples, url=await own.url())
         (log,) = await eval_async(made, model=f"oracle/{samples}", **options)
         print(json.dumps(outcomes(log)), flush=True)
         for _ in range(RETRIES):
             if not outcomes(log)["error"]:
                 break
-            await ready.wait()
+            async with asyncio.timeout(READY_S):
+                while own.starts < starts - len(at):
+                    await asyncio.sleep(0.1)
             (log,) = await eval_retry_async(log, **options)
             print("retried:", json.dumps(outcomes(log)), flush=True)
-        serving.cancel()
-        await asyncio.gather(serving, return_exceptions=True)
 
 
 @solver

@@ -4,21 +4,17 @@ Each call gets the answer that the run recorded, so nothing but the environment 
 difference. A line of JSON an episode says what it earned here.
 """
 
-import argparse
-import asyncio
-import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from bench.judges.registry import JudgeSettingsError
+from bench.parity import Scorer, main
 from bench.record import ToolCallRecord
-from bench.runs.about import RunDirectoryError
-from bench.runs.reader import Run
 from cache import View
 from finport import (
     CallContext,
@@ -28,8 +24,8 @@ from finport import (
     ErrorCode,
     Result,
     Rollouts,
+    Score,
     SuiteError,
-    Task,
 )
 from finport_openenv.models import FinportAction, FinportCall
 from finport_openenv.server.finport_environment import FinportEnvironment
@@ -61,46 +57,30 @@ def rounds(record: EpisodeRecord) -> Iterator[list[ToolCallRecord]]:
         yield [*calls]
 
 
-async def played(
-    rollouts: Rollouts, tasks: Mapping[str, Task], record: EpisodeRecord
-) -> dict[str, Any]:
-    """What an episode earns in the environment. Raises `SuiteError` if its task is not there."""
-    if record.id not in tasks:
-        raise SuiteError(f"{rollouts.suite.name} has no task {record.id!r}; name its --dataset")
-    environment = FinportEnvironment(Serving(Settings()))
-    served = Served(rollouts, Recorded(record), tasks)
-    await environment.begin(served, tasks[record.id], record.episode, record.repeat)
-    for calls in rounds(record):
-        asked = [FinportCall(tool=call.tool_name, arguments=call.parameters) for call in calls]
-        await environment.make(asked)
-    if record.error is None:
-        seen = await environment.step_async(FinportAction(answer=record.execution_result))
-    else:
-        seen = await environment.ended(Ending(record.ending), record.error)
-    found = {"episode": record.episode, "reward": seen.reward, "figures": seen.figures}
-    return {**found, "outage": seen.outage}
-
-
-async def compare(run: Path, suite: str, dataset: Path | None) -> None:
+@asynccontextmanager
+async def opened(suite: str, dataset: Path | None) -> AsyncIterator[Scorer]:
     async with Rollouts.open(suite, dataset) as rollouts:
         tasks = {task.id: task for task in rollouts.suite.tasks}
-        for record, _ in Run.open(run).episodes():
-            line = await played(rollouts, tasks, record)
-            sys.stdout.buffer.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
+        async def played(record: EpisodeRecord) -> Score:
+            """What an episode earns in the environment. Raises `SuiteError` without its task."""
+            if record.id not in tasks:
+                raise SuiteError(f"{suite} has no task {record.id!r}; name its --dataset")
+            environment = FinportEnvironment(Serving(Settings()))
+            served = Served(rollouts, Recorded(record), tasks)
+            await environment.begin(served, tasks[record.id], record.episode, record.repeat)
+            for calls in rounds(record):
+                asked = [FinportCall(tool=one.tool_name, arguments=one.parameters) for one in calls]
+                await environment.make(asked)
+            if record.error is None:
+                answer = FinportAction(answer=record.execution_result)
+                seen = await environment.step_async(answer)
+            else:
+                seen = await environment.ended(Ending(record.ending), record.error)
+            return Score(seen.reward, seen.figures, bool(seen.passed), seen.credit, seen.outage)
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--suite", help="Default: that of the run.")
-    parser.add_argument("--dataset", type=Path)
-    given = parser.parse_args()
-    try:
-        suite = given.suite or Run.open(given.run).about.suite
-        asyncio.run(compare(given.run, suite, given.dataset))
-    except (JudgeSettingsError, RunDirectoryError, SuiteError) as error:
-        parser.exit(1, f"{error}\n")
+        yield played
 
 
 if __name__ == "__main__":
-    main()
+    main(opened)

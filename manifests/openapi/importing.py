@@ -91,45 +91,38 @@ def imported(
     return _Import(document, prefix, base_url, url, takes, frozenset(tags), import_s).run()
 
 
+@dataclass
 class _Import:
-    def __init__(
-        self,
-        document: Mapping[str, Any],
-        prefix: str,
-        base_url: str | None,
-        url: str | None,
-        takes: Callable[..., bool],
-        tags: frozenset[str],
-        import_s: float,
-    ) -> None:
-        self._document = document
-        self._prefix = prefix
-        self._base_url = base_url
-        self._url = url
-        self._takes = takes
-        self._tags = tags
-        self._until = time.monotonic() + import_s
-        self._import_s = import_s
-        self._schemas = Schemas(document)
+    document: Mapping[str, Any]
+    prefix: str
+    base_url: str | None
+    url: str | None
+    takes: Callable[..., bool]
+    tags: frozenset[str]
+    import_s: float
+
+    def __post_init__(self) -> None:
+        self._until = time.monotonic() + self.import_s
+        self._schemas = Schemas(self.document)
         self._samples = Samples()
-        self._security = SecuritySchemes(document, self._schemas)
+        self._security = SecuritySchemes(self.document, self._schemas)
         self._taken = set[str]()
         self._size = 0
-        info = document.get("info")
+        info = self.document.get("info")
         info = info if isinstance(info, dict) else {}
         self._out = Imported(
             words_of(str(info.get("title", "")), 80), words_of(str(info.get("version", "")), 40)
         )
 
     def run(self) -> Imported:
-        paths = self._document.get("paths", {})
+        paths = self.document.get("paths", {})
         if not isinstance(paths, dict):
             raise OpenApiError("its field paths is no object")
         beyond = 0
         for path, method, item, operation in self._operations(paths):
             self._out.present += 1
             if time.monotonic() > self._until:
-                raise OpenApiError(f"importing it takes more than {self._import_s:g} s")
+                raise OpenApiError(f"importing it takes more than {self.import_s:g} s")
             name = f"{method.upper()} {path}"
             if not self._is_chosen(name, method, path, operation):
                 continue
@@ -177,12 +170,12 @@ class _Import:
 
     def _is_chosen(self, name: str, method: str, path: str, operation: dict[str, Any]) -> bool:
         tags = operation.get("tags")
-        if self._tags and not self._tags & {t for t in tags or () if isinstance(t, str)}:
+        if self.tags and not self.tags & {t for t in tags or () if isinstance(t, str)}:
             return False
         given = operation.get("operationId")
         plain = _name_of(operation, method, path, MAX_NAME)
-        names = {plain, f"{self._prefix}{plain}", name}
-        return self._takes(*names, *([given] if isinstance(given, str) else ()))
+        names = {plain, f"{self.prefix}{plain}", name}
+        return self.takes(*names, *([given] if isinstance(given, str) else ()))
 
     def _tool(
         self, said: str, method: str, path: str, item: dict[str, Any], operation: dict[str, Any]
@@ -216,7 +209,7 @@ class _Import:
             accept=accept,
         )
         manifest = Manifest(
-            name=self._unique(_name_of(operation, method, path, MAX_NAME - len(self._prefix))),
+            name=self._unique(_name_of(operation, method, path, MAX_NAME - len(self.prefix))),
             description=_description(operation, said),
             timeliness="realtime",
             intent_type="informational" if reads else "transactional",
@@ -234,15 +227,15 @@ class _Import:
         unique, number = name, 2
         while unique in self._taken:
             end = f"_{number}"
-            unique, number = f"{name[: MAX_NAME - len(self._prefix) - len(end)]}{end}", number + 1
+            unique, number = f"{name[: MAX_NAME - len(self.prefix) - len(end)]}{end}", number + 1
         self._taken.add(unique)
         return unique
 
     def _server(self, operation: dict[str, Any], item: dict[str, Any]) -> str:
         """The URL below which requests are sent. Raises `LeftOutError`."""
-        if self._base_url is not None:
-            return _checked(self._base_url.rstrip("/"))
-        lists = (level.get("servers") for level in (operation, item, self._document))
+        if self.base_url is not None:
+            return _checked(self.base_url.rstrip("/"))
+        lists = (level.get("servers") for level in (operation, item, self.document))
         servers = next((one for one in lists if isinstance(one, list) and one), [{"url": "/"}])
         reason: LeftOutError | None = None
         for server in servers[:20]:
@@ -253,8 +246,8 @@ class _Import:
         raise reason or LeftOutError("it names no server")
 
     def _allowed(self, server: str) -> str:
-        if self._url is not None:
-            server = urljoin(self._url, server)
+        if self.url is not None:
+            server = urljoin(self.url, server)
         elif "://" not in server:
             raise LeftOutError(
                 f"its server is {short(server)}, which names no host: give a base URL"
@@ -266,8 +259,8 @@ class _Import:
     def _check_remote(self, url: str) -> None:
         """Raises `LeftOutError` for a host that only the operator may name."""
         host = urlsplit(url).hostname or ""
-        is_own = self._url is not None and _origin(url) == _origin(self._url)
-        if self._url is not None and not is_own and not is_public_host(host):
+        is_own = self.url is not None and _origin(url) == _origin(self.url)
+        if self.url is not None and not is_own and not is_public_host(host):
             raise LeftOutError(
                 f"its server {short(host)} is not public, and the document was fetched from "
                 "elsewhere: name it as the base URL if that is meant"
@@ -275,7 +268,7 @@ class _Import:
 
     def _token_url(self, base_url: str, url: str) -> str:
         joined = _checked(urljoin(f"{base_url}/", url), query=True)
-        if self._base_url is None or _origin(joined) != _origin(self._base_url):
+        if self.base_url is None or _origin(joined) != _origin(self.base_url):
             self._check_remote(joined)
         return joined
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from finport import __version__
 from tests.support.checkout import ROOT
-from tests.support.installed import ENVIRONMENTS, framework_is_missing
+from tests.support.installed import ENVIRONMENTS, framework_is_missing, metadata
 from tests.support.played_model import playing, says
 from tests.support.waiting import PATIENCE_S
 
@@ -34,10 +33,6 @@ async def turn(body: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.skipif(WHY is not None, reason=WHY or "")
 async def test_an_agent_of_pydantic_ai_plays_a_run(tmp_path: Path) -> None:
-    about = tmp_path / "metadata" / f"finport-{__version__}.dist-info"
-    about.mkdir(parents=True)
-    text = f"Metadata-Version: 2.1\nName: finport\nVersion: {__version__}\n"
-    (about / "METADATA").write_text(text)  # also where Finport is not installed
     async with playing() as model:
         model.plan = turn
         program = "from bench.cli.main import main; main()"
@@ -47,7 +42,7 @@ async def test_an_agent_of_pydantic_ai_plays_a_run(tmp_path: Path) -> None:
             *("--retrieval", "all", "--episodes", "3", "--out", tmp_path / "run", "--json"),
             cwd=ROOT / "docs" / "examples",
             env={
-                "PYTHONPATH": f"{ROOT}{os.pathsep}{about.parent}",
+                "PYTHONPATH": f"{ROOT}{os.pathsep}{metadata(tmp_path)}",
                 "HOME": str(tmp_path),
                 "FINPORT_CACHE_DIR": str(tmp_path / "cache"),
                 "MODEL": "played",

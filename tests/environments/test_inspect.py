@@ -3,7 +3,6 @@
 They run in an environment of their own, which TEST_ENVIRONMENTS names and `.ci/run` makes.
 """
 
-import asyncio
 import json
 import os
 import subprocess
@@ -15,11 +14,7 @@ from typing import Any
 import pytest
 from rs_bpe.bpe import openai
 
-from bench.record import EpisodeRecord
-from bench.rollouts import Rollouts
-from bench.runs.reader import Run
 from tests.support.checkout import ROOT
-from tests.support.commands import finbench
 from tests.support.installed import ENVIRONMENTS, framework_is_missing
 from tests.support.markets import write_market
 
@@ -94,34 +89,6 @@ def test_a_suite_is_a_task_for_the_command_line(tmp_path: Path, vocabulary: Path
     )
     assert refused.returncode != 0
     assert "tools must be mcp or native" in refused.stdout + refused.stderr
-
-
-def test_a_run_has_the_scores_that_we_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    options = ("--upstream", "simulated", "--simulated-failure-rate", "0.2")
-    done = finbench("run", "starter", "--episodes", "20", "--out", "run", *options)
-    assert done.returncode == 0, done.stderr
-    module = ("python", "-m", "finport_inspect.parity", "run", "--suite", "starter")
-    theirs = [json.loads(line) for line in told(tmp_path, *module).splitlines()]
-
-    async def ours() -> list[dict[str, Any]]:
-        async with Rollouts.open("starter") as rollouts:
-            records = [
-                one for one in Run.open(Path("run")).records() if isinstance(one, EpisodeRecord)
-            ]
-            scores = [(record, await rollouts.score(record)) for record in records]
-        return [
-            {
-                "episode": record.episode,
-                "reward": score.reward,
-                "figures": dict(score.figures),
-                "outage": score.outage,
-            }
-            for record, score in scores
-        ]
-
-    assert theirs == asyncio.run(ours())
-    assert len(theirs) == 20
 
 
 @pytest.mark.soak

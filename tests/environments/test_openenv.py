@@ -16,14 +16,10 @@ import aiohttp
 import pytest
 from pydantic import SecretStr
 
-from bench.rollouts import Rollouts
-from bench.runs.reader import Run
-from finport import __version__
 from gateway import Gateway, GatewaySettings
 from gateway.server import http
 from tests.support.checkout import ROOT
-from tests.support.commands import finbench_in
-from tests.support.installed import ENVIRONMENTS, framework_is_missing
+from tests.support.installed import ENVIRONMENTS, framework_is_missing, metadata
 from tests.support.markets import write_market
 from tests.support.waiting import PATIENCE_S
 
@@ -43,11 +39,7 @@ pytestmark = [
 
 def variables(folder: Path, **more: str) -> dict[str, str]:
     """The environment of a program that has this checkout and the package, installed or not."""
-    about = folder / "metadata" / f"finport-{__version__}.dist-info"
-    about.mkdir(parents=True, exist_ok=True)
-    text = f"Metadata-Version: 2.1\nName: finport\nVersion: {__version__}\n"
-    (about / "METADATA").write_text(text)
-    places = [ROOT, PACKAGE.parent, about.parent]
+    places = [ROOT, PACKAGE.parent, metadata(folder)]
     kept = {n: v for n, v in os.environ.items() if not n.startswith(("FINPORT_", "OPENENV_"))}
     path = f"{PLACE / 'bin'}{os.pathsep}{kept['PATH']}"
     return {**kept, "PYTHONPATH": os.pathsep.join(map(str, places)), "PATH": path, **more}
@@ -186,22 +178,3 @@ async def test_a_gateway_that_goes_is_an_outage(tmp_path: Path, free_tcp_port: i
     assert (after["reward"], after["done"], after["passed"]) == (None, True, None)
     assert "did not answer" in after["outage"]
     assert after["metadata"] == {"outage": after["outage"]}
-
-
-async def test_a_run_earns_the_same_in_the_environment(tmp_path: Path) -> None:
-    options = ("--upstream", "simulated", "--simulated-failure-rate", "0.6", "--out", "run")
-    done = await asyncio.to_thread(
-        finbench_in, tmp_path, "run", "fintrace-sample", "--episodes", "60", *options
-    )
-    assert done.returncode == 0, done.stderr
-    lines = await said(tmp_path, "python", "-m", "finport_openenv.parity", "run")
-    found = {one["episode"]: one for one in map(json.loads, lines.splitlines())}
-    outages = 0
-    async with Rollouts.open("fintrace-sample") as rollouts:
-        for record, _ in Run.open(tmp_path / "run").episodes():
-            score, one = await rollouts.score(record), found.pop(record.episode)
-            assert (one["reward"], one["outage"]) == (score.reward, score.outage)
-            assert one["figures"] == dict(score.figures)
-            outages += score.outage is not None
-    assert not found
-    assert outages

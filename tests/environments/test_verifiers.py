@@ -3,7 +3,6 @@
 They run in an environment of their own, which TEST_ENVIRONMENTS names and `.ci/run` makes.
 """
 
-import asyncio
 import json
 import os
 import subprocess
@@ -14,15 +13,10 @@ from typing import Any
 
 import pytest
 
-from bench.record import EpisodeRecord
-from bench.rollouts import Rollouts
-from bench.runs.reader import Run
 from tests.support.checkout import ROOT
-from tests.support.commands import finbench_in, serving
+from tests.support.commands import serving
 from tests.support.installed import ENVIRONMENTS, framework_is_missing
 from tests.support.markets import write_market
-
-pytestmark = pytest.mark.anyio
 
 EXAMPLES = ROOT / "environments" / "finport_tasks" / "examples"
 LONG_S = 180.0
@@ -143,26 +137,6 @@ def test_each_rollout_has_a_session_of_its_own(tmp_path: Path) -> None:
     assert all(call["ok"] for call in calls)
     assert "reached_the_end" in trace["metrics"]
     assert all("session" not in tool["parameters"]["properties"] for tool in trace["tools"])
-
-
-async def test_recorded_episodes_score_as_in_their_run(tmp_path: Path) -> None:
-    options = ("--upstream", "simulated", "--simulated-failure-rate", "0.2")
-    run = ("run", "fintrace-sample", "--episodes", "60", "--out", "run", *options)
-    done = await asyncio.to_thread(finbench_in, tmp_path, *run)
-    assert done.returncode == 0, done.stderr
-    parity = ("python", "-m", "finport_tasks.parity", "run", "--suite", "fintrace-sample")
-    scored = {one["episode"]: one for one in map(json.loads, told(tmp_path, *parity).splitlines())}
-    assert len(scored) == 60
-    async with Rollouts.open("fintrace-sample") as rollouts:
-        for record in Run.open(tmp_path / "run").records():
-            if isinstance(record, EpisodeRecord):
-                score = await rollouts.score(record)
-                assert scored[record.episode] == {
-                    "episode": record.episode,
-                    "reward": score.reward,
-                    "figures": dict(score.figures),
-                    "outage": score.outage,
-                }
 
 
 @pytest.mark.soak

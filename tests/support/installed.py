@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from finport import __version__
 from tests.support.checkout import ROOT
 
 NEEDS_AKSHARE = pytest.mark.skipif(
@@ -42,6 +43,15 @@ def node_is_missing() -> str | None:
 
 
 ENVIRONMENTS = os.environ.get("TEST_ENVIRONMENTS")
+
+
+def metadata(folder: Path) -> Path:
+    """A folder that says that Finport is installed, for a Python that only has it on its path."""
+    about = folder / "metadata" / f"finport-{__version__}.dist-info"
+    about.mkdir(parents=True, exist_ok=True)
+    text = f"Metadata-Version: 2.1\nName: finport\nVersion: {__version__}\n"
+    (about / "METADATA").write_text(text)
+    return about.parent
 
 
 def framework_is_missing(name: str) -> str | None:

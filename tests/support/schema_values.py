@@ -91,7 +91,9 @@ def _values(schema: Any, text: st.SearchStrategy[str], depth: int = 0) -> st.Sea
     for name in ("oneOf", "anyOf"):
         if name in schema:
             beside = {k: v for k, v in schema.items() if k != name}
-            branches = [_values(_both(beside, one), text, depth + 1) for one in schema[name]]
+            type_ = schema.get("type")  # a branch of another type would allow no value
+            fitting = [one for one in schema[name] if type_ in (None, one.get("type", type_))]
+            branches = [_values(_both(beside, one), text, depth + 1) for one in fitting]
             return st.one_of(branches).filter(Draft202012Validator(schema).is_valid)
     if "allOf" in schema:
         whole = {k: v for k, v in schema.items() if k != "allOf"}

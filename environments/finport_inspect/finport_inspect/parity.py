@@ -6,20 +6,17 @@ Each line has `episode`, `reward` (null for an outage), `figures` and `outage`. 
 `finport.Rollouts` says of the same episodes.
 """
 
-import argparse
-import asyncio
-import json
-import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from inspect_ai.model import ModelName
 from inspect_ai.scorer import Target
 from inspect_ai.solver import TaskState
 
+from bench.parity import Scorer, main
 from bench.rollouts import messages_of
-from bench.runs.reader import Run
-from finport import EpisodeRecord
+from finport import EpisodeRecord, Score
 from finport_inspect.choice import Choice, suite_of
 from finport_inspect.messages import from_chat
 from finport_inspect.scoring import ENDED, OutageError, finport_reward, keep
@@ -41,34 +38,24 @@ def state_of(record: EpisodeRecord, *, has_session: bool) -> TaskState:
     return state
 
 
-async def lines(run: Path, suite: str, dataset: str | None) -> None:
-    chosen = suite_of(Choice(suite, dataset))
-    score = finport_reward(suite, dataset)
-    for record in Run.open(run).records():
-        if not isinstance(record, EpisodeRecord):
-            continue
-        has_session = chosen.environment(chosen.tasks[0]) is not None
-        said: dict[str, Any] = {"episode": record.episode}
+@asynccontextmanager
+async def opened(suite: str, dataset: Path | None) -> AsyncIterator[Scorer]:
+    file = None if dataset is None else str(dataset)
+    chosen = suite_of(Choice(suite, file))
+    has_session = chosen.environment(chosen.tasks[0]) is not None
+    scorer = finport_reward(suite, file)
+
+    async def score(record: EpisodeRecord) -> Score:
         try:
-            found = await score(state_of(record, has_session=has_session), Target(""))
+            found = await scorer(state_of(record, has_session=has_session), Target(""))
         except OutageError as outage:
-            about = outage.score
-            said |= {"reward": None, "figures": dict(about.figures), "outage": about.outage}
-        else:
-            metadata = (found and found.metadata) or {}
-            said |= {"reward": found and found.value, "figures": metadata["figures"]}
-            said["outage"] = None
-        sys.stdout.write(json.dumps(said) + "\n")
+            return outage.score
+        assert found is not None  # noqa: S101 - our scorer gives a score or raises
+        about = found.metadata or {}
+        return Score(found.as_float(), about["figures"], about["passed"])
 
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m finport_inspect.parity")
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--suite", required=True)
-    parser.add_argument("--dataset")
-    given = parser.parse_args()
-    asyncio.run(lines(given.run, given.suite, given.dataset))
+    yield score
 
 
 if __name__ == "__main__":
-    main()
+    main(opened)

@@ -11,11 +11,11 @@ from pathlib import Path
 from random import Random
 from typing import Self
 
-from bench.client import HttpClient, ToolClient
+from bench.client import HttpClient, ToolClient, Untraced
 from bench.judges.registry import JudgeSettingsError
 from bench.processes import gateway
 from bench.suites.generated.suite import Generated
-from finport import CallRecord, Rollouts, SuiteError, Task, endless_tasks, load_suite
+from finport import Rollouts, SuiteError, Task, endless_tasks, load_suite
 
 PREFIX = "OPENENV_FINPORT_"
 
@@ -65,17 +65,6 @@ class Settings:
             known = ", ".join(f"{PREFIX}{n}" for n in ("SUITES", "GATEWAY", "KEY", *numbers))
             raise ServingError(f"{PREFIX}{min(given)} is no setting; there are: {known}")
         return cls(suites, url, key, numbers["SEED"], numbers["SESSIONS"])
-
-
-class Untraced:
-    """A trace that keeps nothing: an episode's record has its calls."""
-
-    failure: str | None = None
-    full = blocked = False
-
-    def put(self, record: CallRecord) -> None: ...
-
-    async def room(self) -> None: ...
 
 
 @dataclass

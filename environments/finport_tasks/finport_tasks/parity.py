@@ -6,19 +6,17 @@ Each episode becomes a trace with verifiers' own messages, and the environment's
 metrics score it, as they score a rollout. `finbench env parity` compares them with the run's own.
 """
 
-import argparse
-import asyncio
-import json
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import verifiers.v1 as vf
 
+from bench.parity import Scorer, main
 from bench.record import Ending, EpisodeRecord
-from bench.rollouts import messages_of
-from bench.runs.reader import Run
+from bench.rollouts import Score, messages_of
 from finport_tasks.scoring import ENDINGS, RECORD, record_fields, score_of
 from finport_tasks.servers.tool import FinportState
 from finport_tasks.taskset import FinportConfig, FinportTask, FinportTaskset
@@ -65,45 +63,27 @@ def trace_of(task: FinportTask, record: EpisodeRecord, *, has_session: bool) -> 
     return trace
 
 
-async def scored(task: FinportTask, trace: vf.Trace) -> dict[str, Any]:
-    """What the environment's rewards and metrics give for a trace, or the outage that it met."""
-    try:
-        await task.score(trace)
-    except vf.ToolsetError as error:
-        outage = str(error).removeprefix("outage: ")
-        # An errored trace has no metrics; these are what they would be.
-        found = await score_of(task.data.suite, task.task, trace)
-        return {"reward": None, "figures": dict(found.figures), "outage": outage}
-    figures = {name: value for name, value in trace.metrics.items() if name != "passed"}
-    return {"reward": trace.reward, "figures": figures, "outage": None}
-
-
-async def lines(run: Path, config: FinportConfig) -> "list[dict[str, Any]]":
+@asynccontextmanager
+async def opened(suite: str, dataset: Path | None) -> AsyncIterator[Scorer]:
+    config = FinportConfig(id="finport-tasks", suite=suite, dataset=dataset)
     tasks = {task.data.id: task for task in FinportTaskset(config)}
-    found = []
-    for record in episodes(run):
+
+    async def score(record: EpisodeRecord) -> Score:
+        """What the environment's rewards and metrics give, or the outage that the episode met."""
         task = tasks[record.id]
         trace = trace_of(task, record, has_session=record.agent_calls != record.tool_calls)
-        found.append({"episode": record.episode, **await scored(task, trace)})
-    return found
+        try:
+            await task.score(trace)
+        except vf.ToolsetError as error:
+            outage = str(error).removeprefix("outage: ")
+            # An errored trace has no metrics; these are what they would be.
+            found = await score_of(task.data.suite, task.task, trace)
+            return replace(found, reward=None, outage=outage)
+        figures = {name: value for name, value in trace.metrics.items() if name != "passed"}
+        return Score(trace.reward, figures, bool(trace.metrics["passed"]))
 
-
-def episodes(run: Path) -> Iterator[EpisodeRecord]:
-    for record in Run.open(run).records():
-        if isinstance(record, EpisodeRecord):
-            yield record
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--suite", required=True)
-    parser.add_argument("--dataset", type=Path)
-    given = parser.parse_args()
-    config = FinportConfig(id="finport-tasks", suite=given.suite, dataset=given.dataset)
-    for line in asyncio.run(lines(given.run, config)):
-        sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+    yield score
 
 
 if __name__ == "__main__":
-    main()
+    main(opened)

@@ -12,16 +12,16 @@ from urllib.parse import quote
 import verifiers.v1 as vf
 from pydantic import Field, field_validator, model_validator
 
-from bench.client import GatewayUnreachableError, HttpClient
+from bench.client import GatewayUnreachableError, HttpClient, Untraced
+from bench.own_gateway import own_gateway
 from bench.processes import ServerNotReadyError
 from bench.rollouts import Rollouts, endless_tasks
 from bench.suites import load_suite
 from bench.suites.generated.answer import Answer
 from bench.suites.suite import Suite
 from bench.task import Task
-from finport_tasks.gateways import own_gateway
 from finport_tasks.scoring import RECORD, scored, suite_with
-from finport_tasks.servers.tool import FinportState, FinportToolset, FinportToolsetConfig, NoTrace
+from finport_tasks.servers.tool import FinportState, FinportToolset, FinportToolsetConfig
 
 HARNESS = "finport_tasks"
 DIFFICULTIES = frozenset(range(1, 6))
@@ -102,7 +102,7 @@ class FinportTask(vf.Task[FinportData, FinportState, FinportTaskConfig]):
             await _check(url, self.config.key, suite)
             return url
         try:
-            return await own_gateway({"upstream": "simulated", **suite.gateway_settings}).url()
+            return await own_gateway(suite).url()
         except (ServerNotReadyError, TimeoutError) as error:
             raise vf.ToolsetError(f"outage: the gateway did not start: {error}") from error
 
@@ -159,7 +159,7 @@ class FinportTask(vf.Task[FinportData, FinportState, FinportTaskConfig]):
             answer = f"Answer: {Answer.model_validate_json(answer).text}"
         async with (
             Rollouts.open(suite) as rollouts,
-            HttpClient.open(await self.gateway(), NoTrace(), self.config.key) as client,
+            HttpClient.open(await self.gateway(), Untraced(), self.config.key) as client,
             rollouts.play(task, client) as play,
         ):
             for call in task.tools:
@@ -209,7 +209,7 @@ async def _check(url: str, key: str | None, suite: Suite) -> None:
     wanted = url, repr(sorted(suite.gateway_health.items()))
     if suite.gateway_health and wanted not in _CHECKED:
         try:
-            async with HttpClient.open(url, NoTrace(), key) as client:
+            async with HttpClient.open(url, Untraced(), key) as client:
                 suite.check_gateway(await client.health())
         except GatewayUnreachableError as error:
             raise vf.ToolsetError(f"outage: {error}") from error

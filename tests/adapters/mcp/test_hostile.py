@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import timeit
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -38,6 +38,19 @@ async def behind(folder: Path, server: RawServer, **chosen: Any) -> AsyncIterato
     provider = {"mcp": server.url, "cache": False, **chosen.pop("provider", {})}
     async with Gateway.open(settings_of(folder, providers={"raw": provider}, **chosen)) as gateway:
         yield gateway
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path, called: Callable[..., Any], *names: str, **chosen: Any
+) -> AsyncIterator[tuple[RawServer, Gateway]]:
+    """A server of these tools, or of `tool`, and a gateway that asks it."""
+    tools = [entry(name) for name in names or ("tool",)]
+    async with (
+        raw_server(tools, tools_call=called) as raw,
+        behind(folder, raw, breaker_attempts=10_000, **chosen) as gateway,
+    ):
+        yield raw, gateway
 
 
 async def streamed(request: web.Request, kind: str, chunks: Any) -> web.StreamResponse:
@@ -74,8 +87,7 @@ async def test_an_answer_of_100_mb_is_too_large_and_costs_little_memory(
             return texts("short")
         return streamed(params["_request"], kind, chunks(params["_id"]))
 
-    tools = [entry("short"), entry("long")]
-    async with raw_server(tools, tools_call=called) as raw, behind(tmp_path, raw) as gateway:
+    async with serving(tmp_path, called, "short", "long") as (_, gateway):
         assert (await gateway.call("short", {})).value == "short"
         before = peak_mb()
         answer = await gateway.call("long", {})
@@ -104,11 +116,7 @@ async def test_a_stream_without_an_answer_ends_with_its_caller(tmp_path: Path) -
     def called(params: dict[str, Any]) -> Any:
         return texts("short") if params["name"] == "short" else endless(params["_request"])
 
-    tools = [entry("short"), entry("long")]
-    async with (
-        raw_server(tools, tools_call=called) as raw,
-        behind(tmp_path, raw, attempt_timeout_s=0.5) as gateway,
-    ):
+    async with serving(tmp_path, called, "short", "long", attempt_timeout_s=0.5) as (_, gateway):
         assert (await gateway.call("long", {})).code == "timeout"
         assert (await gateway.call("short", {})).value == "short"
         async with asyncio.timeout(20):
@@ -117,23 +125,22 @@ async def test_a_stream_without_an_answer_ends_with_its_caller(tmp_path: Path) -
 
 @pytest.mark.parametrize("way", ["new cursors", "one cursor", "many bytes"])
 async def test_a_list_without_an_end_is_refused(
-    tmp_path: Path, way: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, way: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("adapters.mcp.connection.MAX_TOOLS", 1_000)
     pages = count()
 
     def listed(_: dict[str, Any]) -> Any:
         page = next(pages)
         length = 2 * MB if way == "many bytes" else 1
-        tools = [
-            entry(f"t{page}_{n}", description="x" * length) for n in range(5_000 // length or 1)
-        ]
+        tools = [entry(f"t{page}_{n}", description="x" * length) for n in range(500 // length or 1)]
         return {"tools": tools, "nextCursor": "same" if way == "one cursor" else str(page)}
 
     async with raw_server([]) as raw:
         raw.methods["tools/list"] = listed
         async with behind(tmp_path, raw) as gateway:
             assert len(gateway.catalog) == 0
-    words = "a cursor came twice" if way == "one cursor" else "it lists over 10000 tools"
+    words = "a cursor came twice" if way == "one cursor" else "it lists over 1000 tools"
     assert words in caplog.text
 
 
@@ -161,16 +168,14 @@ async def test_the_words_of_an_error_are_bounded_and_hold_no_secret(
             return texts(f"\x1b[31m the key {said} is wrong " + "x" * 10_000, isError=True)
         return texts(f"your key is {said}")
 
-    tools = [entry("fails"), entry("tells")]
-    async with raw_server(tools, tools_call=called) as raw:
-        credentials = {"credentials": {"X-Key": "RAW_KEY"}}
-        async with behind(tmp_path, raw, provider=credentials) as gateway:
-            failed = await gateway.call("fails", {})
-            assert failed.code == "upstream_error"
-            assert str(failed.message).startswith("fails refuses this: [31m the key *** is wrong")
-            assert len(str(failed.message)) < 600
-            assert str(failed.message).isprintable()
-            assert (await gateway.call("tells", {})).value == "your key is ***"
+    credentials = {"credentials": {"X-Key": "RAW_KEY"}}
+    async with serving(tmp_path, called, "fails", "tells", provider=credentials) as (_, gateway):
+        failed = await gateway.call("fails", {})
+        assert failed.code == "upstream_error"
+        assert str(failed.message).startswith("fails refuses this: [31m the key *** is wrong")
+        assert len(str(failed.message)) < 600
+        assert str(failed.message).isprintable()
+        assert (await gateway.call("tells", {})).value == "your key is ***"
     assert "hidden-4711" not in caplog.text
     kept = (tmp_path / "cache" / "providers" / "raw.json").read_text()
     assert "hidden-4711" not in kept
@@ -196,13 +201,11 @@ async def test_no_part_of_a_header_comes_back(
         error = {"code": -32000, "message": said}
         return web.json_response({"jsonrpc": "2.0", "id": _["_id"], "error": error})
 
-    tools = [entry("fails"), entry("tells")]
-    async with raw_server(tools, tools_call=called) as raw:
-        credentials = {"credentials": {"Authorization": "RAW_KEY"}}
-        async with behind(tmp_path, raw, provider=credentials) as gateway:
-            answers = [await gateway.call(name, {}) for name in ("fails", "tells")]
-            raw.methods["tools/call"] = refused
-            answers.append(await gateway.call("tells", {}))
+    credentials = {"credentials": {"Authorization": "RAW_KEY"}}
+    async with serving(tmp_path, called, "fails", "tells", provider=credentials) as (raw, gateway):
+        answers = [await gateway.call(name, {}) for name in ("fails", "tells")]
+        raw.methods["tools/call"] = refused
+        answers.append(await gateway.call("tells", {}))
     for answer in answers:
         text = f"{answer.value} {answer.message}"
         assert "the key is ***" in text
@@ -218,10 +221,9 @@ async def test_a_redirect_to_another_origin_is_not_followed(
         def called(_: dict[str, Any]) -> web.Response:
             return web.Response(status=307, headers={"Location": other.url})
 
-        async with raw_server([entry("tool")], tools_call=called) as raw:
-            credentials = {"credentials": {"X-Key": "RAW_KEY"}}
-            async with behind(tmp_path, raw, provider=credentials) as gateway:
-                assert (await gateway.call("tool", {})).error is not None
+        credentials = {"credentials": {"X-Key": "RAW_KEY"}}
+        async with serving(tmp_path, called, provider=credentials) as (_, gateway):
+            assert (await gateway.call("tool", {})).error is not None
         assert other.seen == []
 
 
@@ -241,10 +243,7 @@ async def test_what_is_no_answer_of_mcp_has_a_code(
     def called(_: dict[str, Any]) -> web.Response:
         return web.Response(status=status, text="<html>", headers=headers)
 
-    async with (
-        raw_server([entry("tool")], tools_call=called) as raw,
-        behind(tmp_path, raw) as gateway,
-    ):
+    async with serving(tmp_path, called) as (_, gateway):
         answer = await gateway.call("tool", {}, CallContext(deadline_s=5))
     assert answer.error is not None
     assert answer.code == code, answer.message
@@ -282,34 +281,21 @@ async def test_a_session_that_the_server_has_forgotten_is_made_anew(tmp_path: Pa
         assert answer.value == "2"
 
 
-@pytest.mark.parametrize(
-    "result", [{"content": "no list"}, {"structuredContent": 5}, [1], "text", {"content": [{}]}]
-)
-async def test_a_result_that_is_none_of_mcp_is_invalid(tmp_path: Path, result: Any) -> None:
-    async with (
-        raw_server([entry("tool")], tools_call=lambda _: result) as raw,
-        behind(tmp_path, raw) as gateway,
-    ):
-        assert (await gateway.call("tool", {})).code == "upstream_invalid"
-
-
-@pytest.mark.parametrize(
-    ("result", "value"),
-    [
-        (texts("plain"), "plain"),
-        (texts('{"a": 1}'), {"a": 1}),
-        (texts('{"a": '), '{"a": '),
-        (texts("ignored", structuredContent={"a": 2}), {"a": 2}),
-        (texts(), []),
-        (texts("a", "b"), [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
-    ],
-)
-async def test_what_a_result_says_is_the_answer(tmp_path: Path, result: Any, value: Any) -> None:
-    async with (
-        raw_server([entry("tool")], tools_call=lambda _: result) as raw,
-        behind(tmp_path, raw) as gateway,
-    ):
-        assert (await gateway.call("tool", {})).value == value
+async def test_what_a_result_says_is_the_answer(tmp_path: Path) -> None:
+    result: Any = None
+    async with serving(tmp_path, lambda _: result) as (_, gateway):
+        for result, value in (
+            (texts("plain"), "plain"),
+            (texts('{"a": 1}'), {"a": 1}),
+            (texts('{"a": '), '{"a": '),
+            (texts("ignored", structuredContent={"a": 2}), {"a": 2}),
+            (texts(), []),
+            (texts("a", "b"), [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+        ):
+            assert (await gateway.call("tool", {})).value == value, result
+        none_of_mcp = ({"content": "no list"}, {"structuredContent": 5}, [1], "text")
+        for result in (*none_of_mcp, {"content": [{}]}):
+            assert (await gateway.call("tool", {})).code == "upstream_invalid", result
 
 
 async def test_what_a_server_asks_its_client_is_declined(tmp_path: Path) -> None:
@@ -325,10 +311,7 @@ async def test_what_a_server_asks_its_client_is_declined(tmp_path: Path) -> None
             await until(lambda: raw.answers)
         return response
 
-    async with (
-        raw_server([entry("tool")], tools_call=called) as raw,
-        behind(tmp_path, raw) as gateway,
-    ):
+    async with serving(tmp_path, called) as (raw, gateway):
         assert (await gateway.call("tool", {})).value == "done"
         (declined,) = raw.answers
     assert (declined["id"], "error" in declined) == (99, True)
@@ -448,26 +431,23 @@ async def test_a_program_may_nest_as_deeply_as_it_likes(tmp_path: Path, manner: 
         assert (await gateway.call("short", {})).value == "xxxxx"
 
 
-@pytest.mark.parametrize("levels", [300, 1_000, 2_000])
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-async def test_a_server_may_nest_as_deeply_as_it_likes(
-    tmp_path: Path, kind: str, levels: int
-) -> None:
+async def test_a_server_may_nest_as_deeply_as_it_likes(tmp_path: Path, kind: str) -> None:
     def called(params: dict[str, Any]) -> web.Response:
+        levels = int(params["name"])
         deep = "[" * levels + "]" * levels
         said = f'{{"content":[],"structuredContent":{{"deep":{deep}}}}}'
         text = f'{{"jsonrpc":"2.0","id":{params["_id"]},"result":{said}}}'
         text = f"data: {text}\n\n" if kind == "text/event-stream" else text
         return web.Response(text=text, content_type=kind)
 
-    async with (
-        raw_server([entry("tool")], tools_call=called) as raw,
-        behind(tmp_path, raw) as gateway,
-    ):
-        began = asyncio.get_running_loop().time()
-        answer = await gateway.call("tool", {}, CallContext(deadline_s=5))
-        assert answer.code == "upstream_invalid", answer.message
-        assert asyncio.get_running_loop().time() - began < 2
+    names = ("300", "1000", "2000")
+    async with serving(tmp_path, called, *names) as (_, gateway):
+        for name in names:
+            began = asyncio.get_running_loop().time()
+            answer = await gateway.call(name, {}, CallContext(deadline_s=5))
+            assert answer.code == "upstream_invalid", answer.message
+            assert asyncio.get_running_loop().time() - began < 2
 
 
 async def test_an_error_of_a_server_is_no_lost_connection(tmp_path: Path) -> None:
@@ -475,10 +455,7 @@ async def test_an_error_of_a_server_is_no_lost_connection(tmp_path: Path) -> Non
         error = {"code": -32000, "message": "the vendor is closed on Sundays"}
         return web.json_response({"jsonrpc": "2.0", "id": params["_id"], "error": error})
 
-    async with (
-        raw_server([entry("tool")], tools_call=refused) as raw,
-        behind(tmp_path, raw) as gateway,
-    ):
+    async with serving(tmp_path, refused) as (raw, gateway):
         answer = await gateway.call("tool", {})
         assert (answer.code, answer.error and answer.error.retryable) == ("upstream_error", False)
         said = "the server refuses the call (-32000): the vendor is closed on Sundays"
@@ -489,7 +466,7 @@ async def test_an_error_of_a_server_is_no_lost_connection(tmp_path: Path) -> Non
 
 
 def test_reading_a_long_line_takes_a_fraction_of_what_the_sdk_takes() -> None:
-    rows = [{"day": n, "open": n * 1.5, "name": f"row {n}"} for n in range(20_000)]
+    rows = [{"day": n, "open": n * 1.5, "name": f"row {n}"} for n in range(5_000)]
     result = {"content": [], "structuredContent": {"result": rows}}
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
     read = message_of(line)
@@ -515,7 +492,10 @@ async def test_a_program_that_does_one_call_after_the_other_is_not_taken_for_dea
         assert (tmp_path / "pid").read_text() == began
 
 
-async def test_a_program_that_does_not_end_is_killed_with_its_gateway(tmp_path: Path) -> None:
+async def test_a_program_that_does_not_end_is_killed_with_its_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adapters.mcp.stdio._CLOSE_S", 0.2)
     pid = tmp_path / "pid"
     providers = {"raw": {"command": program(tmp_path, "stubborn")}}
     async with Gateway.open(settings_of(tmp_path, providers=providers)):

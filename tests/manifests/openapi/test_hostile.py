@@ -79,15 +79,15 @@ def test_any_number_of_paths_is_counted_and_a_part_of_them_imported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(importing, "MAX_TOOLS", 100)
-    paths = ",".join(f'"/p{number}":{{"get":{{}}}}' for number in range(300_000))
+    paths = ",".join(f'"/p{number}":{{"get":{{}}}}' for number in range(30_000))
     head = '{"openapi":"3.1.0","servers":[{"url":"https://a.example.com"}],"paths":{'
     text = f"{head}{paths}}}}}"
-    began = time.monotonic()
+    began = time.process_time()
     found = imported(read_document(text.encode()))
-    assert (found.present, len(found.manifests)) == (300_000, 100)
+    assert (found.present, len(found.manifests)) == (30_000, 100)
     (left,) = found.left_out
-    assert (left.operation, left.reason) == ("299900 more", "at most 100 operations become tools")
-    assert time.monotonic() - began < 60
+    assert (left.operation, left.reason) == ("29900 more", "at most 100 operations become tools")
+    assert time.process_time() - began < 6
 
 
 def test_references_that_recur_or_lead_away_cost_a_reason() -> None:
@@ -171,10 +171,11 @@ def test_repeats_within_repeats_of_a_pattern_make_no_text() -> None:
     assert manifest.parameters[0].example == "text"
 
 
-def test_lists_within_lists_make_no_long_example() -> None:
+@pytest.mark.parametrize("least", [20, 100, 2**40])
+def test_lists_within_lists_make_no_long_example(least: int) -> None:
     schema: dict[str, object] = {"type": "string"}
     for _ in range(8):
-        schema = {"type": "array", "minItems": 20, "items": schema}
+        schema = {"type": "array", "minItems": least, "items": schema}
     began = time.monotonic()
     found = made(paths={"/x": {"get": {"parameters": [_query(schema)]}}})
     assert len(found.left_out) == 1

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import verifiers.v1 as vf
 from pydantic import Field, TypeAdapter
 
-from bench.client import HttpClient
+from bench.client import HttpClient, Untraced
 from bench.record import EpisodeRecord
 from bench.rollouts import Play, Rollouts
 from bench.task import Task
 from finport_tasks.scoring import FRAMEWORK, suite_with
-from gateway.trace import CallRecord
 
 if TYPE_CHECKING:
     from finport_tasks.taskset import FinportData
@@ -28,19 +27,6 @@ TYPES: dict[str, Any] = {
 }
 
 _RECORD: TypeAdapter[EpisodeRecord] = TypeAdapter(EpisodeRecord)
-
-
-class NoTrace:
-    """Keeps no records: those of an episode are in its play."""
-
-    failure: str | None = None
-    full = blocked = False
-
-    def put(self, record: CallRecord) -> None:
-        pass
-
-    async def room(self) -> None:
-        pass
 
 
 class FinportState(vf.State):
@@ -71,7 +57,7 @@ class FinportToolset(vf.Toolset[FinportToolsetConfig, FinportState]):
         told = Task.model_validate_json(task.task)
         key = os.environ.get(self.config.key_variable or "")
         client = await self._exit_stack.enter_async_context(
-            HttpClient.open(self.config.gateway, NoTrace(), key)
+            HttpClient.open(self.config.gateway, Untraced(), key)
         )
         rollouts = Rollouts(suite_with(task.suite, told, task.dataset))
         self._play = await self._exit_stack.enter_async_context(

@@ -1,4 +1,4 @@
-"""Gateways of this process: one for each set of settings, which all its rollouts share."""
+"""Gateways of this process for rollouts of other frameworks: one for each set of settings."""
 
 import asyncio
 import atexit
@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bench.processes import Server, gateway
+from bench.suites.suite import Suite
 
 READY_S = 90.0
 """How long a gateway may take until it is ready."""
@@ -49,7 +50,7 @@ class OwnGateway:
 
     def _run(self) -> None:
         try:
-            with tempfile.TemporaryDirectory(prefix="finport-tasks-") as folder:
+            with tempfile.TemporaryDirectory(prefix="finport-") as folder:
                 asyncio.run(self._supervise(Path(folder)))
         except BaseException as error:  # noqa: BLE001 - those who wait for the URL are told
             if not self._url.done():
@@ -75,8 +76,13 @@ class OwnGateway:
             one.cancel()
 
 
-def own_gateway(settings: Mapping[str, Any]) -> OwnGateway:
-    """The gateway with these settings, started by the first who asks."""
+def own_gateway(suite: Suite) -> OwnGateway:
+    """The gateway whose answers are those of the suite, started by the first who asks. It reaches
+    no real upstream.
+    """
+    settings = {"upstream": "simulated", **suite.gateway_settings}
+    if market := settings.get("market"):
+        settings["market"] = Path(market).absolute()
     key = repr(sorted(settings.items()))
     with _LOCK:
         if (found := _RUNNING.get(key)) is None or not found._thread.is_alive():
