@@ -2,7 +2,6 @@
 making it may take.
 """
 
-import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -82,20 +81,20 @@ class Budget:
 
 @dataclass(slots=True)
 class TimeLimit:
-    """Until when work in a thread may go on, by `time.monotonic`. Its owner may move it."""
+    """Whether the time of work in a thread is over, which its owner says."""
 
-    until: float
+    is_over: bool = False
 
 
 TIME_LIMIT: ContextVar[TimeLimit | None] = ContextVar("time_limit", default=None)
 
 
 def check_time() -> None:
-    """Raises `TimeoutError` once the work is beyond its time limit, if it has one. A thread can't
-    be ended from outside, so whatever may take long calls this every few milliseconds.
+    """Raises `TimeoutError` once the time of the work is over, if it has a limit. A thread can't be
+    ended from outside, so whatever may take long calls this every few milliseconds.
     """
     limit = TIME_LIMIT.get()
-    if limit is not None and time.monotonic() >= limit.until:
+    if limit is not None and limit.is_over:
         raise TimeoutError
 
 
