@@ -235,12 +235,10 @@ async def test_cached_answers_and_those_that_may_not_be_stored_are_left_alone(
 
 
 async def test_a_share_of_the_answers_is_compared(catalog: Catalog, tmp_path: Path) -> None:
-    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path, shape_share=0.5)
-    async with Gateway.open(settings, catalog=catalog) as gateway:
+    async with open_compared(catalog, tmp_path, shape_share=0.5) as compared:
         for n in range(60):
-            assert (await gateway.call("get_coin", {"uuid": f"n{n}"})).ok
-        watch = gateway.answers.shapes
-        assert watch is not None
+            assert (await compared.gateway.call("get_coin", {"uuid": f"n{n}"})).ok
+        watch = compared.watch
         assert 0 < watch.answers.total() <= 60
     assert 5 < watch.answers.total() < 55
 

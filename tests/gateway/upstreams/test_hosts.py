@@ -244,11 +244,11 @@ async def test_a_failing_host_is_left_alone_and_others_are_not(served: ServedGat
     assert (status, body["error"]["code"], body["error"]["fault"]) == (503, "circuit_open", "tool")
     assert 0 < body["error"]["retry_after_s"] <= PATIENCE_S
     assert simulator.requests.total() == asked, "a refusal costs nothing upstream"
-    assert (await gateway.call("stock_zh_a_hist", {"symbol": "600519"})).ok
+    assert (await gateway.call("rates", {"base": "EUR"})).ok
     async with served.client.get(f"{served.url}/healthz") as response:
         hosts = (await response.json())["hosts"]
     assert hosts[HOST]["breaker"] == "open"
-    assert hosts["eastmoney.com"]["breaker"] == "closed"
+    assert hosts["currencyapi-net.p.rapidapi.com"]["breaker"] == "closed"
 
 
 async def test_a_host_that_is_well_again_is_asked_again(
@@ -274,9 +274,9 @@ async def test_an_outage_is_not_multiplied(catalog: Catalog, tmp_path: Path) -> 
     settings: dict[str, Any] = {"breaker_attempts": 10_000, "max_concurrency_per_host": 64}
     async with open_local_gateway(catalog, tmp_path, Faults(failure_rate=1.0), **settings) as local:
         began = time.monotonic()
-        await asyncio.gather(*(coin(local.gateway, n) for n in range(300)))
+        await asyncio.gather(*(coin(local.gateway, n) for n in range(150)))
         refilled = (time.monotonic() - began) / RETRY_REFILL_S
-        assert local.simulator.requests.total() <= 300 * 1.1 + RETRY_RESERVE + refilled
+        assert local.simulator.requests.total() <= 150 * 1.1 + RETRY_RESERVE + refilled
 
 
 async def test_beyond_its_bounds_the_gateway_says_so_at_once(
