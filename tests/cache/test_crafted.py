@@ -4,6 +4,7 @@ import contextlib
 import io
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -155,7 +156,7 @@ def test_a_row_of_an_error_holds_that_error(data: bytes, tmp_path: Path) -> None
     )
 
 
-BOMBS = {
+BOMBS: dict[str, Callable[[], bytes]] = {
     "more than fits": lambda: zstd.compress(bytes(2**28)),
     "more than it says": lambda: zstd.compress(b"1") + zstd.compress(b"[" * 2**28),
     "lists": lambda: zstd.compress(b"[" + b"[]," * (10 * 2**20) + b"[]]"),
