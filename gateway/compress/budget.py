@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
+from threading import Event
 from typing import Literal, get_args
 
 Encoding = Literal["o200k_base", "cl100k_base"]
@@ -79,22 +80,16 @@ class Budget:
         return (text.isascii() and len(text) <= self.limit) or self.tokens(text) <= self.limit
 
 
-@dataclass(slots=True)
-class TimeLimit:
-    """Whether the time of work in a thread is over, which its owner says."""
-
-    is_over: bool = False
-
-
-TIME_LIMIT: ContextVar[TimeLimit | None] = ContextVar("time_limit", default=None)
+OVER: ContextVar[Event | None] = ContextVar("over", default=None)
+"""Is set once nobody waits any more for the work in a thread."""
 
 
 def check_time() -> None:
-    """Raises `TimeoutError` once the time of the work is over, if it has a limit. A thread can't be
-    ended from outside, so whatever may take long calls this every few milliseconds.
+    """Raises `TimeoutError` once the work is `OVER`. A thread can't be ended from outside, so
+    whatever may take long calls this every few milliseconds.
     """
-    limit = TIME_LIMIT.get()
-    if limit is not None and limit.is_over:
+    over = OVER.get()
+    if over is not None and over.is_set():
         raise TimeoutError
 
 

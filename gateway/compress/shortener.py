@@ -4,15 +4,16 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
+from threading import Event
 from typing import Any
 
 import anyio
 import orjson
 from anyio import to_thread
 
-from adapters.akshare.shares import Shares
+from adapters.fair_queue import Shares
 from cache import Entry, Flight, Flights, View
-from gateway.compress.budget import TIME_LIMIT, Budget, TimeLimit, is_loaded
+from gateway.compress.budget import OVER, Budget, is_loaded
 from gateway.compress.cut import Compressed
 from gateway.compress.extractor import READ, Extractor
 from manifests import Manifest
@@ -87,23 +88,19 @@ class Shortener:
     async def _made(
         self, key: _Key, entry: Entry, manifest: Manifest, client: str, _: Flight[View]
     ) -> View:
-        limit = TimeLimit()
-        TIME_LIMIT.set(limit)  # of this task and its threads only
+        over, (budget, question) = Event(), key[1:]
+        OVER.set(over)  # of this task and its threads only
         try:
-            return await self._shortened(key, entry, manifest, client)
+            made = await self._aside(client, entry, manifest, budget, question)
+            is_for_model = question and not made.whole and manifest.intent_type != "transactional"
+            if self._extractor is not None and is_for_model:
+                read = await self._aside(client, entry, manifest, READ, question)
+                extracted = await self._extractor.extracted(read, budget, question, made.of_tokens)
+                if extracted is None:
+                    return view_of(entry, made)  # it is not kept: the model may answer next time
+                made = extracted
         finally:
-            limit.is_over = True  # for a thread that still works for nobody
-
-    async def _shortened(self, key: _Key, entry: Entry, manifest: Manifest, client: str) -> View:
-        _, budget, question = key
-        made = await self._aside(client, entry, manifest, budget, question)
-        is_for_model = question and not made.whole and manifest.intent_type != "transactional"
-        if self._extractor is not None and is_for_model:
-            read = await self._aside(client, entry, manifest, READ, question)
-            extracted = await self._extractor.extracted(read, budget, question, made.of_tokens)
-            if extracted is None:
-                return view_of(entry, made)  # it is not kept: the model may answer the next time
-            made = extracted
+            over.set()
         view = view_of(entry, made)
         self._keep(key, view)
         return view
