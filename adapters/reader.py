@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 
 import anyio
 
-from adapters.akshare.shares import Shares
 from adapters.conventions import UpstreamErrorBody
+from adapters.fair_queue import Shares
 from adapters.fault import UpstreamFault
 from adapters.http import Reply
 from adapters.normalise import Answer

@@ -7,7 +7,7 @@ the background. `Flights` owns the tasks and ends them when it closes.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -71,7 +71,7 @@ class Flights(Generic[T]):
     """The flights of one event loop, by key."""
 
     def __init__(self) -> None:
-        self._flights: dict[str, Flight[T]] = {}
+        self._flights: dict[Hashable, Flight[T]] = {}
         self._ending: set[asyncio.Task[T]] = set()
         self._closed = False
 
@@ -79,7 +79,7 @@ class Flights(Generic[T]):
         return len(self._flights)
 
     async def join(
-        self, key: str, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
+        self, key: Hashable, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
     ) -> T:
         """The outcome of `work`, which is started unless it is in progress.
 
@@ -107,7 +107,7 @@ class Flights(Generic[T]):
                 self._abandon(key, flight)
 
     def begin(
-        self, key: str, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
+        self, key: Hashable, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
     ) -> None:
         """Start `work` in the background unless it is in progress. Only callers that join it
         receive what it raises.
@@ -128,7 +128,7 @@ class Flights(Generic[T]):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(
-        self, key: str, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
+        self, key: Hashable, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
     ) -> Flight[T]:
         if self._closed:
             raise Shut
@@ -137,7 +137,7 @@ class Flights(Generic[T]):
         flight.task.add_done_callback(partial(self._land, key, flight))
         return flight
 
-    def _abandon(self, key: str, flight: Flight[T]) -> None:
+    def _abandon(self, key: Hashable, flight: Flight[T]) -> None:
         """End work that no caller waits for, so that the next caller starts anew."""
         if not flight.task.done():
             self._ending.add(flight.task)
@@ -145,7 +145,7 @@ class Flights(Generic[T]):
         if self._flights.get(key) is flight:
             del self._flights[key]
 
-    def _land(self, key: str, flight: Flight[T], task: asyncio.Task[T]) -> None:
+    def _land(self, key: Hashable, flight: Flight[T], task: asyncio.Task[T]) -> None:
         self._ending.discard(task)
         if self._flights.get(key) is flight:
             del self._flights[key]

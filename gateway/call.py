@@ -25,6 +25,7 @@ import orjson
 
 from adapters.mcp.servers import McpServers
 from cache import Clock, Entry, Kept
+from cache.flight import Shut
 from gateway.compress.budget import budget_of, load
 from gateway.compress.extractor import Extractor
 from gateway.compress.shortener import Shortener
@@ -418,15 +419,18 @@ class Gateway:
         if result.view is None:
             limit_s = min(context.deadline_s or math.inf, settings.deadline_s)
             left_s = limit_s - (time.perf_counter() - started)
-            until = time.monotonic() + left_s
+            deadline, plan = asyncio.get_running_loop().time() + left_s, bound.plan
             try:
-                async with asyncio.timeout(left_s):
-                    result.view = await shortener.make(
-                        entry, bound.plan.manifest, budget, context.question, context.client, until
-                    )
+                result.view = await shortener.make(
+                    entry, plan.manifest, budget, context.question, context.client, deadline
+                )
             except TimeoutError:
                 text = f"the answer could not be shortened within the call's {limit_s:g} s"
                 result.error = CallError(ErrorCode.TIMEOUT, text, by="gateway")
+                return
+            except Shut:
+                text = "the gateway is closing and starts nothing more"
+                result.error = CallError(ErrorCode.OVERLOADED, text)
                 return
         result.handle = self._handle(bound, kept) if result.view.truncated else None
 

@@ -2,8 +2,8 @@
 
 import sqlite3
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from manifests.common.files import private_folder
@@ -28,6 +28,19 @@ def open_database(path: Path, tables: Iterable[str], lock_s: float) -> sqlite3.C
             if not is_locked or time.monotonic() > until:
                 raise
         time.sleep(AGAIN_S)
+
+
+@contextmanager
+def reading_database(path: Path, lock_s: float) -> Iterator[sqlite3.Connection | None]:
+    """A file that others may be writing, to be read only; None if there is none. Raises
+    `sqlite3.Error`.
+    """
+    if not path.exists():
+        yield None
+        return
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=lock_s)) as database:
+        yield database
 
 
 def _opened(path: Path, tables: Iterable[str], lock_s: float) -> sqlite3.Connection:

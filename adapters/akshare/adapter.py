@@ -25,7 +25,7 @@ from typing import Any
 import anyio
 
 from adapters.adapter import Adapter, credential_arguments
-from adapters.akshare.shares import Shares
+from adapters.fair_queue import Shares
 from adapters.fault import UpstreamFault
 from adapters.host import registrable_domain
 from adapters.normalise import Answer

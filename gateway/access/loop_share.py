@@ -6,13 +6,12 @@ served in turn, so that a flood from one does not keep a load balancer's probes 
 """
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from adapters.fair_queue import FairQueue
 from gateway.access.rejection import RequestRejected
 from gateway.errors import CallError, ErrorCode
-from gateway.upstreams.fair_queue import FairQueue
 
 WITHOUT_KEY = 0.02
 """Share of the event loop's time for requests without a key."""
@@ -37,7 +36,7 @@ class LoopShare:
     """The slots in a share of one event loop's time. `what` names the work in refusals."""
 
     def __init__(self, share: float, what: str) -> None:
-        self._queue = FairQueue(1, sys.maxsize)  # each connection waits for one at most
+        self._queue = FairQueue(1)  # each connection waits for one at most
         self._share = share
         self._what = what
         self._due = 0.0

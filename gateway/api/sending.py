@@ -5,7 +5,6 @@ such as cached data, is sent as it is kept, so connections that send one answer 
 client's slot is taken until the answer is sent.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ from typing import Protocol
 from aiohttp import web
 from anyio import to_thread
 
+from adapters.fair_queue import FairQueue
 from gateway.access.clients import Client
 from gateway.access.loop_share import LoopShare
-from gateway.upstreams.fair_queue import FairQueue
 
 LONG = 2**17
 """Size in bytes from which a body is sent in pieces."""
@@ -77,7 +76,7 @@ class Outbox:
 
     def __init__(self, most: int = MOST) -> None:
         self.bytes = 0
-        self._making = FairQueue(1, sys.maxsize)  # each connection waits for one at most
+        self._making = FairQueue(1)  # each connection waits for one at most
         self._most = most
         self._users: dict[int, int] = {}
         self._waiting: dict[str, dict[_Waiting, None]] = {}

@@ -2,12 +2,12 @@
 making it may take.
 """
 
-import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
+from threading import Event
 from typing import Literal, get_args
 
 Encoding = Literal["o200k_base", "cl100k_base"]
@@ -80,22 +80,16 @@ class Budget:
         return (text.isascii() and len(text) <= self.limit) or self.tokens(text) <= self.limit
 
 
-@dataclass(slots=True)
-class TimeLimit:
-    """Until when work in a thread may go on, by `time.monotonic`. Its owner may move it."""
-
-    until: float
-
-
-TIME_LIMIT: ContextVar[TimeLimit | None] = ContextVar("time_limit", default=None)
+OVER: ContextVar[Event | None] = ContextVar("over", default=None)
+"""Is set once nobody waits any more for the work in a thread."""
 
 
 def check_time() -> None:
-    """Raises `TimeoutError` once the work is beyond its time limit, if it has one. A thread can't
-    be ended from outside, so whatever may take long calls this every few milliseconds.
+    """Raises `TimeoutError` once the work is `OVER`. A thread can't be ended from outside, so
+    whatever may take long calls this every few milliseconds.
     """
-    limit = TIME_LIMIT.get()
-    if limit is not None and time.monotonic() >= limit.until:
+    over = OVER.get()
+    if over is not None and over.is_set():
         raise TimeoutError
 
 

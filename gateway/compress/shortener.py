@@ -1,20 +1,19 @@
 """Shortened answers for the call pipeline: made aside if they are long, and kept for a while."""
 
 import asyncio
-import math
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
+from threading import Event
 from typing import Any
 
 import anyio
 import orjson
 from anyio import to_thread
 
-from adapters.akshare.shares import Shares
-from cache import Entry, View
-from gateway.compress.budget import TIME_LIMIT, Budget, TimeLimit, is_loaded
+from adapters.fair_queue import Shares
+from cache import Entry, Flight, Flights, View
+from gateway.compress.budget import OVER, Budget, is_loaded
 from gateway.compress.cut import Compressed
 from gateway.compress.extractor import READ, Extractor
 from manifests import Manifest
@@ -33,19 +32,6 @@ KEPT_BYTES = 8 * 2**20
 _Key = tuple[str, Budget, str]
 
 
-@dataclass(slots=True)
-class _Work:
-    """An answer that is being shortened, and how many callers wait for it."""
-
-    task: asyncio.Task[View]
-    limit: TimeLimit
-    callers: int = 0
-
-    def end(self) -> None:
-        self.limit.until = -math.inf
-        self.task.cancel()
-
-
 class Shortener:
     """Shortens answers for one event loop. No client can take all threads."""
 
@@ -55,15 +41,14 @@ class Shortener:
         self._bytes = 0
         self._threads = anyio.CapacityLimiter(THREADS)
         self._shares = Shares(THREADS)
-        self._making: dict[_Key, _Work] = {}
+        self._making: Flights[View] = Flights()
         self._in_threads: set[asyncio.Future[Compressed]] = set()
 
     async def aclose(self) -> None:
         """End what is being made."""
-        for work in self._making.values():
-            work.end()
-        if ending := {work.task for work in self._making.values()} | self._in_threads:
-            await asyncio.wait(ending)
+        await self._making.close()
+        if self._in_threads:
+            await asyncio.wait(self._in_threads)
 
     def known(self, entry: Entry, budget: Budget, question: str) -> View | None:
         """The answer within the budget, if it is kept."""
@@ -79,12 +64,12 @@ class Shortener:
         manifest: Manifest,
         budget: Budget,
         question: str,
-        client: str = "",
-        until: float = math.inf,
+        client: str,
+        deadline: float,
     ) -> View:
         """The answer within the budget, as a text, for a caller to whom it is not `known`. Callers
         that ask for the same one at once share the work. It ends when nobody waits for it any more.
-        Raises `TimeoutError` if it goes on beyond `until`, by `time.monotonic`.
+        Raises `TimeoutError` at `deadline` (loop time), and `Shut`.
         """
         key = entry.digest, budget, question
         is_short = (
@@ -97,35 +82,25 @@ class Shortener:
             view = view_of(entry, _compress(entry, budget, question, _meanings(manifest)))
             self._keep(key, view)
             return view
-        work = self._making.get(key)
-        if work is None or work.task.done():
-            limit = TimeLimit(until)
-            task = asyncio.create_task(self._made(key, entry, manifest, client, limit))
-            work = self._making[key] = _Work(task, limit)
-        work.limit.until = max(work.limit.until, until)
-        work.callers += 1
-        try:
-            return await asyncio.shield(work.task)
-        finally:
-            work.callers -= 1
-            if not work.callers:
-                work.end()
-                if self._making.get(key) is work:
-                    del self._making[key]
+        work = partial(self._made, key, entry, manifest, client)
+        return await self._making.join(key, deadline, work)
 
     async def _made(
-        self, key: _Key, entry: Entry, manifest: Manifest, client: str, limit: TimeLimit
+        self, key: _Key, entry: Entry, manifest: Manifest, client: str, _: Flight[View]
     ) -> View:
-        _, budget, question = key
-        TIME_LIMIT.set(limit)  # of this task and its threads only
-        made = await self._aside(client, entry, manifest, budget, question)
-        is_for_model = question and not made.whole and manifest.intent_type != "transactional"
-        if self._extractor is not None and is_for_model:
-            read = await self._aside(client, entry, manifest, READ, question)
-            extracted = await self._extractor.extracted(read, budget, question, made.of_tokens)
-            if extracted is None:
-                return view_of(entry, made)  # it is not kept: the model may answer the next time
-            made = extracted
+        over, (budget, question) = Event(), key[1:]
+        OVER.set(over)  # of this task and its threads only
+        try:
+            made = await self._aside(client, entry, manifest, budget, question)
+            is_for_model = question and not made.whole and manifest.intent_type != "transactional"
+            if self._extractor is not None and is_for_model:
+                read = await self._aside(client, entry, manifest, READ, question)
+                extracted = await self._extractor.extracted(read, budget, question, made.of_tokens)
+                if extracted is None:
+                    return view_of(entry, made)  # it is not kept: the model may answer next time
+                made = extracted
+        finally:
+            over.set()
         view = view_of(entry, made)
         self._keep(key, view)
         return view

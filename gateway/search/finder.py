@@ -11,7 +11,7 @@ import logging
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from math import isfinite
 from pathlib import Path
@@ -112,15 +112,13 @@ class FoundTools:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """What is kept of a search; names cost 8 bytes each."""
-
-    names: Names
-    sure: float
-    fits: bool
-    intent: Intent
-    why: tuple[str, ...]
+def _keep(kept: OrderedDict[Hashable, T], key: Hashable, value: T) -> T:
+    """Keep a value as the one that was used last, and forget the one that was not used longest."""
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > KEPT:
+        kept.popitem(last=False)
+    return value
 
 
 class ToolFinder:
@@ -141,9 +139,9 @@ class ToolFinder:
         self._index: DenseIndex | None = None
         self._indexing = asyncio.Lock()
         self._making: asyncio.Task[None] | None = None
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._kept: OrderedDict[Hashable, FoundTools] = OrderedDict()
         self._allowed: dict[Hashable, frozenset[str]] = {}
-        self._kept_near: OrderedDict[str, Names] = OrderedDict()
+        self._kept_near: OrderedDict[Hashable, Names] = OrderedDict()
         self._ranking = CapacityLimiter(1)
         self._version = catalog.version
         self._lacks = False
@@ -188,21 +186,20 @@ class ToolFinder:
             self._forget()
         query, tags, among = query[:MAX_QUERY], tags or {}, among or EVERYTHING
         found = await self._found(query, tags, among)
-        names = found.names
         if self._embedder is not None and embeds and query.strip():
             try:
                 nearest = await self._nearest(self._embedder, query)
                 allowed = {m.name for m in self._catalog.select(**tags) if among.allows(m)}
                 nearest = tuple(name for name in nearest if name in allowed)
-                rankings = (names, nearest[:DEPTH])
+                rankings = (tuple(tool.name for tool in found.tools), nearest[:DEPTH])
                 scored = ([(name, 0.0) for name in some] for some in rankings)
                 names = tuple(name for name, _ in fused(scored, len(self._catalog)))
+                return replace(found, tools=self._manifests(names, len(names)))
             except NotAskedError:
                 pass  # an earlier failure is in the log already
             except UpstreamFault as fault:
                 log.warning("search goes on without embeddings: %s", fault.message)
-        tools = self._manifests(names, len(names))
-        return FoundTools(tools, found.sure, found.fits, found.intent, found.why)
+        return found
 
     async def find_by_vectors(self, query: str, limit: int) -> list[Manifest]:
         """The tools that are nearest to `query` by their vectors. Raises `UpstreamFault`, also
@@ -218,9 +215,9 @@ class ToolFinder:
         """The tools that share words with `query`, by BM25F alone."""
         query = query[:MAX_QUERY]
         ranked = await self._aside(lambda: self._catalog.search.by_words(query, limit))
-        return self._manifests(tuple(name for name, _ in ranked), limit)
+        return self._manifests([name for name, _ in ranked], limit)
 
-    async def _found(self, query: str, tags: Tags, among: "Among") -> "_Kept":
+    async def _found(self, query: str, tags: Tags, among: "Among") -> FoundTools:
         """What the embedded search finds among the tools that carry `tags`."""
         given = sorted((tag, value) for tag, value in tags.items() if value is not None)
         key = (query, among.whose, self._catalog.version, *given)
@@ -244,9 +241,9 @@ class ToolFinder:
             found = await self._aside(find)
             if self._lacks and self._embedding is None:
                 self._embedding = asyncio.create_task(self._embed())
-            names = tuple(name for name, _ in found.ranked)
-            kept = _Kept(names, found.sure, found.fits, found.intent, found.why)
-        return self._keep(key, kept)
+            tools = self._manifests([name for name, _ in found.ranked], len(found.ranked))
+            kept = FoundTools(tools, found.sure, found.fits, found.intent, found.why)
+        return _keep(self._kept, key, kept)
 
     def _forget(self) -> None:
         """Keep nothing of other tools than there are now."""
@@ -266,7 +263,7 @@ class ToolFinder:
             self._embedding = None
         self._forget()
 
-    def _manifests(self, names: Names, limit: int) -> list[Manifest]:
+    def _manifests(self, names: Sequence[str], limit: int) -> list[Manifest]:
         found = (self._catalog.get(name) for name in names[:limit])
         return [manifest for manifest in found if manifest is not None]
 
@@ -274,8 +271,7 @@ class ToolFinder:
         """All tools, ranked by their vectors, the nearest first."""
         kept, version = self._kept_near.get(query), self._catalog.version
         if kept is not None:
-            self._kept_near.move_to_end(query)
-            return kept
+            return _keep(self._kept_near, query, kept)
         if self._limits is None:
             await self._make_index(embedder)
             names = await self._ranked(embedder, query)
@@ -283,18 +279,7 @@ class ToolFinder:
             self._have_index(embedder, self._limits)
             async with self._limits.slot():
                 names = await self._ranked(embedder, query)
-        if version == self._catalog.version:
-            self._kept_near[query] = names
-        if len(self._kept_near) > KEPT:
-            self._kept_near.popitem(last=False)
-        return names
-
-    def _keep(self, key: Hashable, kept: "_Kept") -> "_Kept":
-        self._kept[key] = kept
-        self._kept.move_to_end(key)
-        if len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
-        return kept
+        return _keep(self._kept_near, query, names) if version == self._catalog.version else names
 
     async def _aside(self, search: Callable[[], T]) -> T:
         """Search in a thread: a search takes some milliseconds, and the first makes the index."""

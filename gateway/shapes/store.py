@@ -5,14 +5,14 @@ variants is kept, and of changes. The file holds paths and types, and no values 
 """
 
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from cache.entry import is_time
-from gateway.database import open_database
+from gateway.database import open_database, reading_database
 from gateway.shapes.known import Change, Difference, Known
 from gateway.shapes.shape import Shape, TooLarge
 from manifests.common.regular_file import WHY_NOT
@@ -88,14 +88,13 @@ class ShapeStore:
         Of processes that find the same change, one gets it. Raises `TooLarge`, and `sqlite3.Error`
         if the file can't be read or written.
         """
-        if (same := self._same(tool, variant, shape, at)) is not None:
-            return same
         with self._database:
             self._database.execute("BEGIN IMMEDIATE")
-            if (same := self._same(tool, variant, shape, at)) is not None:
-                return same
             row = self._database.execute(_READ, (tool, variant)).fetchone()
-            shapes, found = _learned(row[1] if row else None, shape)
+            seen_at, known = row or (0.0, None)
+            shapes, found = _learned(known, shape)
+            if shapes == known and found == [] and abs(at - seen_at) <= SEEN_S:
+                return []  # it tells nothing new, as most do, so nothing is written
             self._database.execute(_WRITE, (tool, variant, at, shapes))
             self._database.execute(_FORGET, (tool, tool, VARIANTS))
             changes = [
@@ -104,14 +103,6 @@ class ShapeStore:
             ]
             self._note(tool, changes)
         return None if found is None else changes
-
-    def _same(self, tool: str, variant: str, shape: Shape, at: float) -> list[Change] | None:
-        """An empty list if the answer tells nothing new, as most do, which needs no transaction."""
-        row = self._database.execute(_READ, (tool, variant)).fetchone()
-        if row is None or abs(at - row[0]) > SEEN_S:
-            return None
-        shapes, found = _learned(row[1], shape)
-        return [] if shapes == row[1] and found == [] else None
 
     def _note(self, tool: str, changes: list[Change]) -> None:
         for change in changes[:CHANGES]:
@@ -124,13 +115,10 @@ def read_changes(path: Path, tool: str) -> list[Change]:
     """The changes of a tool in a file that others may be writing, the newest first; none if there
     is no file. Raises `OSError`, `sqlite3.Error`, and `ValueError` for a row that is damaged.
     """
-    if not path.exists():
-        return []
-    if not path.is_file():  # SQLite would wait for the other end of a pipe
+    if path.exists() and not path.is_file():  # SQLite would wait for the other end of a pipe
         raise OSError(f"{path}: {WHY_NOT}; {ANEW}")
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_S)) as database:
-        return [_change(*row) for row in database.execute(_CHANGES, [tool])]
+    with reading_database(path, LOCK_S) as database:
+        return [_change(*row) for row in database.execute(_CHANGES, [tool])] if database else []
 
 
 def _change(text: Any) -> Change:

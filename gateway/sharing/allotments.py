@@ -12,7 +12,6 @@ that is not there counts too, if one that is there asked for more after it.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from gateway.sharing.store import SharedStore, StoreError
@@ -27,17 +26,6 @@ REMEMBERED = 50_000
 """Accounts of which is known how much is allotted to all: those that were asked about last."""
 
 _AFTER_END_MS = 86_400_000
-
-
-@dataclass(frozen=True, slots=True)
-class Allotted:
-    """`more` requests for this machine, or none: `wait_s` says when to ask again, and `left` how
-    many of the quota are allotted to nobody.
-    """
-
-    more: int
-    left: int
-    wait_s: float
 
 
 class Allotments:
@@ -56,12 +44,12 @@ class Allotments:
         """The lock of an account, of which one larger part at a time is asked for."""
         return self._locks.setdefault(standing.place, asyncio.Lock())
 
-    async def ask(self, standing: Standing, wanted: int) -> Allotted:
-        """Ask for `wanted` requests of an account or more. Raises `StoreError`."""
-        quota = standing.quota or 0
-        part, all_parts, wait_ms = await self._told(standing, wanted, quota)
-        more = max(part - (standing.part or 0), 0)
-        return Allotted(more, max(quota - all_parts, 0), wait_ms / 1e3)
+    async def ask(self, standing: Standing, wanted: int) -> tuple[int, float]:
+        """Ask for `wanted` requests of an account or more. Returns how many more this machine has,
+        or none and after how many seconds to ask again. Raises `StoreError`.
+        """
+        part, wait_ms = await self._told(standing, wanted, standing.quota or 0)
+        return max(part - (standing.part or 0), 0), wait_ms / 1e3
 
     async def report(self, parts: Sequence[Standing]) -> None:
         """Tell Redis which parts this machine has, and what it knows of the others'. Raises
@@ -81,7 +69,7 @@ class Allotments:
         except StoreError:
             pass
 
-    async def _told(self, standing: Standing, wanted: int, quota: int) -> tuple[int, int, int]:
+    async def _told(self, standing: Standing, wanted: int, quota: int) -> tuple[int, int]:
         has = max(standing.part or 0, standing.used)
         left_ms = int(max(standing.resets_at - self.store.wall(), 0) * 1e3) + _AFTER_END_MS
         account = self._account(standing)
@@ -94,7 +82,7 @@ class Allotments:
         self._allotted_to_all[account] = int(all_parts)
         if len(self._allotted_to_all) > REMEMBERED:
             del self._allotted_to_all[next(iter(self._allotted_to_all))]
-        return int(part), int(all_parts), int(wait_ms)
+        return int(part), int(wait_ms)
 
     def _account(self, s: Standing) -> str:
         span = f"{s.span}-{s.resets_at:.0f}"

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 
 from gateway.sharing.store import SharedStore, StoreError
-from gateway.upstreams.fair_queue import LATE_S, Pace
+from gateway.upstreams.pace import LATE_S, Pace
 
 MOST_AT_ONCE = 64
 LEAST_WAIT_S = 0.002

@@ -9,7 +9,7 @@ If several machines share the quotas, this one may use the part of each that is 
 import math
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from secrets import token_hex
 from typing import Any
 
 from adapters.fault import LONGEST_RESET_S
-from gateway.database import open_database
+from gateway.database import open_database, reading_database
 from manifests import PlanLimits
 
 LOCK_S = 5.0
@@ -39,33 +39,21 @@ _TABLES = (
     """CREATE TABLE IF NOT EXISTS account (
         key TEXT, host TEXT, span TEXT, learned INTEGER, span_end REAL,
         used INTEGER NOT NULL, quota INTEGER, resets_at REAL NOT NULL, noted_at REAL NOT NULL,
-        PRIMARY KEY (key, host, span, learned, span_end)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS allotment (
-        key TEXT, host TEXT, span TEXT, span_end REAL, part INTEGER NOT NULL,
-        PRIMARY KEY (key, host, span, span_end)
+        part INTEGER, PRIMARY KEY (key, host, span, learned, span_end)
     ) WITHOUT ROWID""",
     "CREATE TABLE IF NOT EXISTS machine (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID",
 )
-_KEEP_SENT = """
-UPDATE allotment SET part = coalesce((
-    SELECT used FROM account WHERE account.key = allotment.key AND account.host = allotment.host
-        AND account.span = allotment.span AND learned = 0
-        AND account.span_end = allotment.span_end
-), 0)
-"""
-_READ_PART = """
-SELECT part FROM allotment WHERE key = ? AND host = ? AND span = ? AND span_end = ?
-"""
-_ADD_PART = """
-INSERT INTO allotment VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET part = max(part + ?, 0)
-"""
-_FORGET_PARTS = "DELETE FROM allotment WHERE span_end <= ?"
-_READ = "SELECT key, host, span, learned, used, quota, resets_at, noted_at FROM account"
+_ADD_COLUMN = "ALTER TABLE account ADD COLUMN part INTEGER"
+_KEEP_SENT = "UPDATE account SET part = used WHERE part IS NOT NULL"
+_READ = "SELECT * FROM account"
 _WRITE = """
-INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     used = excluded.used, quota = excluded.quota,
     resets_at = excluded.resets_at, noted_at = excluded.noted_at
+"""
+_ADD_PART = """
+INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET part = max(coalesce(part, 0) + ?, 0)
 """
 _UNCOUNT = """
 UPDATE account SET used = max(used - ?, 0)
@@ -118,6 +106,10 @@ class Standing:
         """Whether it is a plan's quota over an hour or more, of which machines get parts."""
         return self.quota is not None and self.span != "second" and not self.learned
 
+    def share(self, shared: bool) -> None:
+        """Have the part that is allotted to this machine, none of it yet, if machines share."""
+        self.part = (self.part or 0) if shared and self.is_allotted else None
+
 
 class Accounts:
     """The open file, for one thread. Made by `Accounts.open`.
@@ -133,7 +125,10 @@ class Accounts:
     def open(cls, path: Path) -> "Accounts":
         """Open or create the file. Raises `OSError`."""
         try:
-            return cls(open_database(path, _TABLES, LOCK_S))
+            store = open_database(path, _TABLES, LOCK_S)
+            with suppress(sqlite3.OperationalError):  # it has the column, as each new file
+                store.execute(_ADD_COLUMN)
+            return cls(store)
         except sqlite3.Error as error:
             raise OSError(f"the quota ledger {path} can't be opened: {error}") from None
 
@@ -152,13 +147,12 @@ class Accounts:
         for standing in kept:
             if standing.learned and standing.noted_at == now:
                 self._write(standing, now)
-        used = {(s.span, s.resets_at): s.used for s in kept if not s.learned}
+        counted = {(s.span, s.resets_at): s for s in kept if not s.learned}
         every = planned(plan, key, host, now)
         for standing in every:
-            standing.used = used.get((standing.span, standing.resets_at), 0)
-            if self.shared and standing.is_allotted:
-                found = self._store.execute(_READ_PART, standing.place).fetchone()
-                standing.part = 0 if found is None else int(found[0])
+            if (before := counted.get((standing.span, standing.resets_at))) is not None:
+                standing.used, standing.part = before.used, before.part
+            standing.share(self.shared)
         return every + [s for s in kept if s.learned and now < s.resets_at]
 
     def _stored(self, key: str, host: str, now: float) -> list[Standing]:
@@ -186,36 +180,22 @@ class Accounts:
             self._add_part(standing, requests)
 
     def parts(self, now: float) -> list[Standing]:
-        """The accounts of spans that last, of which this machine has a part; the others' parts are
-        forgotten. Their quotas are not known here.
-        """
-        with self.transaction():
-            return self._parts(now)
+        """The accounts of spans that last, of which this machine has a part."""
+        found = self._store.execute(f"{_READ} WHERE part IS NOT NULL AND resets_at > ?", (now,))
+        return [*_standings(found, now)]
 
     def take_back(self, now: float) -> list[tuple[Standing, int]]:
         """Take what was not sent out of this machine's parts; returns how much that is."""
         with self.transaction():
-            parts = self._parts(now)
+            parts = self.parts(now)
             unsent = [(s, left) for s in parts if (left := (s.part or 0) - s.used) > 0]
             for standing, requests in unsent:
                 self._add_part(standing, -requests)
         return unsent
 
     def _add_part(self, standing: Standing, requests: int) -> None:
-        self._store.execute(_ADD_PART, (*standing.place, max(requests, 0), requests))
-
-    def _parts(self, now: float) -> list[Standing]:
-        self._store.execute(_FORGET_PARTS, (now,))
-        found = self._store.execute("SELECT key, host, span, span_end, part FROM allotment")
-        every = [
-            Standing(key, host, span, False, 0, None, end, now, part)
-            for key, host, span, end, part in found
-        ]
-        for standing in every:
-            for s in self._stored(standing.key, standing.host, now):
-                if s.place == standing.place and not s.learned:
-                    standing.used = s.used
-        return every
+        row = (*_row(standing, standing.noted_at), max(requests, 0))
+        self._store.execute(_ADD_PART, (*row, requests))
 
     def count(self, standing: Standing, now: float, requests: int = 1) -> None:
         """Count `requests` more."""
@@ -250,11 +230,15 @@ class Accounts:
             self._store.execute(_FORGET_REPORTED, values)
         self._write(standing, standing.noted_at)
 
-    def _write(self, s: Standing, now: float) -> None:
-        used, quota = min(s.used, _MOST), None if s.quota is None else min(s.quota, _MOST)
-        span_end, noted_at = (0.0, s.noted_at) if s.learned else (s.resets_at, now)
-        row = (s.key, s.host, s.span, s.learned, span_end, used, quota, s.resets_at, noted_at)
-        self._store.execute(_WRITE, row)
+    def _write(self, standing: Standing, now: float) -> None:
+        self._store.execute(_WRITE, (*_row(standing, now), None))
+
+
+def _row(s: Standing, now: float) -> tuple[Any, ...]:
+    """An account as the file has it, but for its part."""
+    used, quota = min(s.used, _MOST), None if s.quota is None else min(s.quota, _MOST)
+    span_end, noted_at = (0.0, s.noted_at) if s.learned else (s.resets_at, now)
+    return s.key, s.host, s.span, s.learned, span_end, used, quota, s.resets_at, noted_at
 
 
 def planned(plan: PlanLimits | None, key: str, host: str, now: float) -> list[Standing]:
@@ -277,20 +261,16 @@ def read_accounts(path: Path, now: float, *, shared: bool = False) -> list[Stand
     """The current accounts in a file that others may be writing; if machines share quotas, with
     this machine's parts. Raises `OSError`.
     """
-    parts: dict[tuple[str, str, str, float], int] = {}
-    if not path.exists():
-        return []
     try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=LOCK_S)) as db:
-            found = db.execute(f"{_READ} WHERE resets_at > ?", (now,))
+        with reading_database(path, LOCK_S) as database:
+            if database is None:
+                return []
+            found = database.execute(f"{_READ} WHERE resets_at > ?", (now,))
             every = [s for s in _standings(found, now) if now < s.resets_at]
-            if shared:
-                rows = db.execute("SELECT key, host, span, span_end, part FROM allotment")
-                parts = {(key, host, span, end): part for key, host, span, end, part in rows}
     except sqlite3.Error as error:
         raise OSError(f"the quota ledger {path} can't be read: {error}") from None
-    for s in every if shared else ():
-        s.part = parts.get(s.place, 0)
+    for standing in every:
+        standing.share(shared)
     current: dict[tuple[str, str, str, bool], Standing] = {}
     for s in sorted(every, key=lambda s: -s.resets_at):
         if s.learned or s.resets_at - now <= _LONGEST_S.get(s.span, 0.0):
@@ -300,22 +280,27 @@ def read_accounts(path: Path, now: float, *, shared: bool = False) -> list[Stand
 
 def _standings(rows: Iterable[tuple[Any, ...]], now: float) -> Iterator[Standing]:
     """The valid ones of `rows`. A report made before a clock stepped back is dated from now."""
-    for key, host, span, learned, used, quota, resets_at, noted_at in rows:
+    for key, host, span, learned, _, used, quota, resets_at, noted_at, *parts in rows:
         texts, times = (key, host, span), (resets_at, noted_at)
         counts = (used,) if quota is None else (used, quota)
         if not (
             all(isinstance(text, str) for text in texts)
-            and all(isinstance(n, int) and 0 <= n <= _MOST for n in counts)
+            and all(map(_is_count, counts))
             and all(isinstance(at, int | float) and math.isfinite(at) for at in times)
         ):
             continue
-        standing = Standing(key, host, span, bool(learned), used, quota, resets_at, noted_at)
+        part = next(filter(_is_count, parts), None)  # a file of before has none
+        standing = Standing(key, host, span, bool(learned), used, quota, resets_at, noted_at, part)
         if learned:
             if not 0 <= resets_at - noted_at <= LONGEST_RESET_S:
                 continue
             if noted_at > now + STEPPED_S:
                 standing.resets_at, standing.noted_at = now + resets_at - noted_at, now
         yield standing
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value <= _MOST
 
 
 def _next(now: float, span_s: float) -> float:

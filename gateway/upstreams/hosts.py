@@ -9,13 +9,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from adapters.fair_queue import FairQueue, QueueFull
 from adapters.providers import PROVIDERS
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, HostSettings, SettingsError
 from gateway.sharing.pace import SharedPace
 from gateway.sharing.store import SharedStore
 from gateway.upstreams.breaker import Breaker
-from gateway.upstreams.fair_queue import FairQueue, Pace, QueueFull
+from gateway.upstreams.pace import Pace
 from manifests import Catalog, Manifest
 from manifests.common.nearest import did_you_mean
 

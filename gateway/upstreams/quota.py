@@ -460,14 +460,14 @@ class Ledger:
                 return 0.0
             try:
                 wanted = min(max(len(self._work), 1), MOST_LEASED)
-                allotted = await self._allotments.ask(current, wanted)
+                more, wait_s = await self._allotments.ask(current, wanted)
             except StoreError:
                 return UNALLOTTED_S
-            if allotted.more:
-                await run_in(self._thread, self._accounts.add_part, current, allotted.more)
+            if more:
+                await run_in(self._thread, self._accounts.add_part, current, more)
                 return 0.0
-            if allotted.wait_s:
-                return allotted.wait_s
+            if wait_s:
+                return wait_s
             refused, now = self._allotted_to_others, time.monotonic()
             if len(refused) >= MOST_REFUSED:
                 self._allotted_to_others = refused = {p: t for p, t in refused.items() if t > now}

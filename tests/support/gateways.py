@@ -22,6 +22,7 @@ from gateway.access.keys import add
 from gateway.server import http
 from gateway.trace import Trace
 from manifests import Catalog
+from tests.support.upstreams import Handler, upstream
 from tests.support.waiting import until
 
 PLANTED_KEY = "planted-rapidapi-key-0451"
@@ -44,14 +45,19 @@ async def open_local_gateway(
     trace: Trace | None = None,
     clock: Clock | None = None,
     kept: Path | None = None,
+    handler: Handler | None = None,
     **settings: Any,
 ) -> AsyncIterator[LocalGateway]:
-    """A gateway with `upstream = live` whose every base URL points at a simulated upstream.
+    """A gateway with `upstream = live` whose every base URL points at a simulated upstream; with
+    a `handler` that answers in place of RapidAPI.
 
     Its cache starts with a copy of the answers in `kept`, from `keep_tables`.
     """
     async with AsyncExitStack() as parts:
         simulator = await parts.enter_async_context(SimulatedUpstream.open(catalog, faults=faults))
+        if handler is not None:
+            url = await parts.enter_async_context(upstream(handler))
+            settings = {"rapidapi_base_url": url, **settings}
         chosen = GatewaySettings(
             **{
                 "cache_dir": folder / "cache",

@@ -51,11 +51,13 @@ async def ask(local: LocalGateway, question: str, max_tokens: int = 200) -> tupl
     return result.value, json.loads(result.to_json())["compression"]["by"]
 
 
-async def test_a_model_copies_what_the_question_needs(catalog: Catalog, tmp_path: Path) -> None:
+async def test_a_model_copies_what_the_question_needs(
+    catalog: Catalog, tmp_path: Path, tables: Path
+) -> None:
     model = Model()
     async with (
         upstream(model.answer) as url,
-        open_local_gateway(catalog, tmp_path, **settings(url)) as local,
+        open_local_gateway(catalog, tmp_path, kept=tables, **settings(url)) as local,
     ):
         whole = (await local.gateway.call(TOOL, HIST, CallContext(max_rows=1))).value[0]
         model.content = f"{whole['日期']}: 收盘 {whole['收盘']}"
@@ -84,6 +86,7 @@ FAILURES = {
 async def test_what_fails_or_was_invented_is_replaced_by_rules(
     catalog: Catalog,
     tmp_path: Path,
+    tables: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -91,7 +94,7 @@ async def test_what_fails_or_was_invented_is_replaced_by_rules(
     model = Model()
     async with (
         upstream(model.answer) as url,
-        open_local_gateway(catalog, tmp_path, **settings(url)) as local,
+        open_local_gateway(catalog, tmp_path, kept=tables, **settings(url)) as local,
     ):
         for name, (content, status) in FAILURES.items():
             model.content, model.status = content, status

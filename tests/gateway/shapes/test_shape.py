@@ -190,7 +190,7 @@ values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
     ),
-    max_leaves=20,
+    max_leaves=10,
 )
 tables = st.lists(st.dictionaries(st.sampled_from("abcdef"), leaves, min_size=1), min_size=1)
 answers = values | tables

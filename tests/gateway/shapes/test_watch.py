@@ -235,12 +235,10 @@ async def test_cached_answers_and_those_that_may_not_be_stored_are_left_alone(
 
 
 async def test_a_share_of_the_answers_is_compared(catalog: Catalog, tmp_path: Path) -> None:
-    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path, shape_share=0.5)
-    async with Gateway.open(settings, catalog=catalog) as gateway:
+    async with open_compared(catalog, tmp_path, shape_share=0.5) as compared:
         for n in range(60):
-            assert (await gateway.call("get_coin", {"uuid": f"n{n}"})).ok
-        watch = gateway.answers.shapes
-        assert watch is not None
+            assert (await compared.gateway.call("get_coin", {"uuid": f"n{n}"})).ok
+        watch = compared.watch
         assert 0 < watch.answers.total() <= 60
     assert 5 < watch.answers.total() < 55
 
@@ -249,7 +247,7 @@ async def test_what_cannot_be_compared_is_counted(catalog: Catalog, tmp_path: Pa
     async with open_compared(catalog, tmp_path) as compared:
         await compared.answer({"a": "x" * MAX_DOCUMENT})
         await compared.answer({f"a{n}x": n for n in range(1_000)})
-        await compared.answer({"a": [[[1] * 100] * 100] * 100})
+        await compared.answer({"a": [[[1] * 100] * 100] * 10})
         assert compared.watch.answers == {"too_large": 3}
         await compared.answer({"a": 1})
         assert compared.watch.answers == {"too_large": 3, "first": 1}

@@ -181,7 +181,7 @@ async def test_more_commands_than_may_wait_are_refused(
 
 async def test_a_connection_that_was_closed_is_made_again_at_once(tmp_path: Path) -> None:
     async with redis_server(tmp_path) as redis, SharedStore.open(redis.url) as store:
-        for number in range(20):
+        for number in range(6):
             await redis.tell("CLIENT", "KILL", "TYPE", "normal")
             await store.ask("SET", "{finport}:x", number)
             assert await store.ask("GET", "{finport}:x") == str(number).encode()

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.fair_queue import FairQueue
 from gateway.upstreams.breaker import Breaker
-from gateway.upstreams.fair_queue import LATE_S, FairQueue, Pace, QueueFull
+from gateway.upstreams.pace import LATE_S, Pace
 
 pytestmark = pytest.mark.anyio
 
@@ -29,17 +30,6 @@ async def test_clients_are_served_in_turn_and_each_in_order() -> None:
     assert served[:8] == ["a0", "a1", "b0", "a2", "b1", "a3", "b2", "a4"]
     assert [name for name in served if name[0] == "a"] == [f"a{n}" for n in range(100)]
     assert (queue.taken, queue.waiting) == (0, 0)
-
-
-async def test_a_full_line_lets_nobody_in() -> None:
-    queue = FairQueue(1, 1)
-    await queue.take("a")
-    waits = asyncio.create_task(queue.take("a"))
-    await asyncio.sleep(0)
-    with pytest.raises(QueueFull):
-        await queue.take("b")
-    queue.give_back()
-    await waits
 
 
 @given(
