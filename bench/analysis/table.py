@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from bench.analysis.compare import Run, compare, counterparts, outcome_of, paired
-from bench.analysis.significance import SIGNIFICANT, holm, t_test
+from bench.analysis.compare import Run, difference_of
+from bench.analysis.significance import SIGNIFICANT, holm
 from bench.metrics.interval import percent
 from bench.metrics.passes import KS
 from bench.models.prices import Prices, amount_text
-from bench.suites.suite import Measure, Metric, Suite
+from bench.suites.suite import Metric, Suite
 from manifests.common.regular_file import read_text
 
 MOST_BYTES = 2**24
@@ -134,11 +134,8 @@ def rank(lines: Sequence[Line], measure: str) -> None:
     sign = -1 if (metric or of).better == "less" else 1
     pairs, found = [*combinations(range(len(lines)), 2)], list[tuple[float, float]]()
     for a, b in pairs:
-        sides = lines[a].run, lines[b].run
-        figures = compare(*sides, only=[measure])["metrics"][measure]
-        p = figures["p"] if of.test else _p_value(*sides, of)
-        better = sign * float(figures["difference"] or 0.0)
-        found.append((1.0 if p is None else p, better))
+        difference, p = difference_of(lines[a].run, lines[b].run, of)
+        found.append((p, sign * difference))
     corrected = holm([p for p, _ in found])
     behind = [0] * len(lines)
     for (a, b), p, (_, better) in zip(pairs, corrected, found, strict=True):
@@ -165,12 +162,6 @@ def ranked(lines: Sequence[Line], measure: str | None = None) -> tuple[str, list
     if len(alike) > 1:
         rank(alike, measure)
     return measure, [line for line, of in zip(lines, tasks, strict=True) if of != most]
-
-
-def _p_value(a: Run, b: Run, measure: Measure) -> float | None:
-    """That of the paired t-test over tasks."""
-    outcomes = (outcome_of(measure, both) for both in paired(a, b, counterparts(a, b)).values())
-    return t_test([y - x for x, y in filter(None, outcomes)])
 
 
 def _metrics(run: Path) -> Mapping[str, Any]:
