@@ -25,7 +25,7 @@ from bench.record import (
     ToolVerdict,
 )
 from gateway import CallRecord
-from tests.support.commands import finbench_in
+from tests.support.commands import finbench, working_in
 from tests.support.runs import write_run
 
 AT = 1_700_000_000.123
@@ -34,10 +34,11 @@ HOSTILE = ["../../escaped", "/etc/x", "a/b", "..", "", "nul\0", "x" * 300, "æ—¥æ
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the scripted agent, 30 episodes and 30 more in later repeats."""
+    """A run of the scripted agent, with repeats of some tasks."""
     folder = tmp_path_factory.mktemp("exports")
     options = ("--upstream", "simulated", "--judge", "none", "--out", "run", "--seed", "4")
-    done = finbench_in(folder, "run", "starter", "--episodes", "102", *options)
+    with working_in(folder):
+        done = finbench("run", "starter", "--episodes", "102", *options)
     assert done.returncode == 0, done.stderr
     return folder / "run"
 

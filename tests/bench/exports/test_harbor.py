@@ -24,7 +24,7 @@ from bench.rollouts import Rollouts
 from bench.runs.reader import Run
 from bench.task import Task
 from gateway import CallRecord
-from tests.support.commands import FINPORT, finbench, finbench_in
+from tests.support.commands import FINPORT, finbench, working_in
 from tests.support.markets import write_market
 
 WHEELS = [*Path(os.environ.get("TEST_ENVIRONMENTS", "no")).glob("harbor/harbor-*.whl")]
@@ -53,14 +53,15 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with tasks of three suites in Harbor's form, and the run of one of them."""
     folder = tmp_path_factory.mktemp("harbor")
     options = ("--upstream", "simulated", "--simulated-failure-rate", "0.2", "--out", "run")
-    for command in (
-        ("tasks", "make", "--n", "6", "--out", "tasks.jsonl"),
-        ("run", "fintrace-sample", "--episodes", "60", *options),
-        ("export", "tasks.jsonl", "--format", "harbor", "--out", "generated"),
-        ("export", "run", "--format", "harbor", "--out", "fintrace"),
-    ):
-        done = finbench_in(folder, *command)
-        assert done.returncode == 0, done.stderr
+    with working_in(folder):
+        for command in (
+            ("tasks", "make", "--n", "6", "--out", "tasks.jsonl"),
+            ("run", "fintrace-sample", "--episodes", "60", *options),
+            ("export", "tasks.jsonl", "--format", "harbor", "--out", "generated"),
+            ("export", "run", "--format", "harbor", "--out", "fintrace"),
+        ):
+            done = finbench(*command)
+            assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -143,24 +144,23 @@ def started(folder: Path, **variables: str) -> Iterator[Container]:
 def test_the_oracle_earns_the_reward_and_a_wrong_answer_none(
     exported: Path, container: Container
 ) -> None:
-    for suite, is_by_answer in (("generated", True), ("fintrace", False)):
-        for task in sorted((exported / suite).iterdir())[:3]:
+    for suite in ("fintrace", "generated"):
+        for task in sorted((exported / suite).iterdir())[:2]:
             container.forget()
             done = container.run(task / "solution" / "solve.sh")
             assert done.returncode == 0, done.stderr
             done = container.run(task / "tests" / "test.sh")
             assert done.returncode == 0, done.stderr
             assert container.reward == 1.0, (task.name, container.score)
-            if is_by_answer:
-                figures = container.score["figures"]
-                assert isinstance(figures, dict)
-                assert figures.get("StepCredit", 1.0) == 1.0
-                container.answered("17.5")
-                done = container.run(task / "tests" / "test.sh")
-                assert (done.returncode, container.reward) == (0, 0.0), done.stderr
-                (container.place / "answer.txt").unlink()
-                done = container.run(task / "tests" / "test.sh")
-                assert (done.returncode, container.reward) == (0, 0.0), done.stderr
+    figures = container.score["figures"]
+    assert isinstance(figures, dict)
+    assert figures.get("StepCredit", 1.0) == 1.0
+    container.answered("17.5")
+    done = container.run(task / "tests" / "test.sh")
+    assert (done.returncode, container.reward) == (0, 0.0), done.stderr
+    (container.place / "answer.txt").unlink()
+    done = container.run(task / "tests" / "test.sh")
+    assert (done.returncode, container.reward) == (0, 0.0), done.stderr
 
 
 def test_an_outage_has_no_reward(exported: Path, tmp_path: Path) -> None:
