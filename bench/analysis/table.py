@@ -9,7 +9,7 @@ share a rank.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,16 +46,13 @@ class Cell(NamedTuple):
 
 @dataclass(slots=True)
 class Line:
-    """One run of a table. `label` names it, and `rank` is None where it can't be
-    compared with the others. `p` has, by the place of another line, the corrected p-value.
-    """
+    """One run of a table. `label` names it, and `rank` is None where it can't be compared."""
 
     run: Run
     label: str
     metrics: Mapping[str, Any]
     prices: Prices | None = None
     rank: int | None = None
-    p: dict[int, float] = field(default_factory=dict)
 
     @property
     def suite(self) -> type[Suite]:
@@ -139,7 +136,6 @@ def rank(lines: Sequence[Line], measure: str) -> None:
     corrected = holm([p for p, _ in found])
     behind = [0] * len(lines)
     for (a, b), p, (_, better) in zip(pairs, corrected, found, strict=True):
-        lines[a].p[b] = lines[b].p[a] = p
         if p < SIGNIFICANT and better:
             behind[a if better > 0 else b] += 1
     for line, number in zip(lines, behind, strict=True):
