@@ -35,16 +35,18 @@ async def new_tab(chromium: Browser, width: int, said: list[str]) -> Page:
     return tab
 
 
-async def check(tab: Page) -> None:
-    """A page is as wide as the window and has nothing that axe finds, in both colour schemes."""
-    assert tab.viewport_size is not None
-    width = await tab.evaluate("document.documentElement.scrollWidth")
-    assert width == tab.viewport_size["width"], tab.url
+async def check(tab: Page, *widths: int) -> None:
+    """At each width a page is as wide as the window and has nothing that axe finds, in both colour
+    schemes.
+    """
     await tab.evaluate(AXE.read_text(encoding="utf-8"))
-    for scheme, rules in (("light", ""), ("dark", "runOnly: ['color-contrast']")):
-        await tab.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-        wrong = await tab.evaluate(
-            f"axe.run({{ resultTypes: ['violations'], {rules} }}).then((found) =>"
-            " found.violations.map(({ id, nodes }) => [id, nodes.map((node) => node.html)]))"
-        )
-        assert wrong == [], (tab.url, scheme)
+    for width in widths:
+        await tab.set_viewport_size({"width": width, "height": 800})
+        assert await tab.evaluate("document.documentElement.scrollWidth") == width, tab.url
+        for scheme, rules in (("light", ""), ("dark", "runOnly: ['color-contrast']")):
+            await tab.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            wrong = await tab.evaluate(
+                f"axe.run({{ resultTypes: ['violations'], {rules} }}).then((found) =>"
+                " found.violations.map(({ id, nodes }) => [id, nodes.map((node) => node.html)]))"
+            )
+            assert wrong == [], (tab.url, width, scheme)

@@ -6,11 +6,10 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 
 from bench.cli.main import main
@@ -106,14 +105,6 @@ def finbench(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The command in this process, which saves its start."""
     done = CliRunner(env={"FINPORT_CACHE_DIR": "cache"}).invoke(main, arguments)
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
-
-
-@contextmanager
-def working_in(folder: Path) -> Iterator[None]:
-    """`finbench` runs in a folder, for fixtures that outlive a test."""
-    with chdir(folder), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FINPORT_AKSHARE_WORKERS", "1")
-        yield
 
 
 def finbench_process(

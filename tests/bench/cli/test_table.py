@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from bench.analysis.significance import _beta, holm
 from tests.support.commands import finbench
-from tests.support.runs import call, episode, failing, write_scored
+from tests.support.runs import call, episode, failing
+from tests.support.shown import write_scored
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,8 @@ from gateway import CallRecord
 from gateway.html import breakable
 from manifests.common.terminal import plain
 from tests.support.browser import browser, check, new_tab
-from tests.support.runs import EVIL, call, episode, failing, hostile, write_run
+from tests.support.runs import call, episode, failing, write_run
+from tests.support.shown import EVIL, hostile
 
 DATA = "application/json"
 
@@ -386,7 +387,7 @@ async def test_in_a_browser(run: Path) -> None:
         captions = "[...document.querySelectorAll('.scroll caption')]"
         ends = await tab.evaluate(f"{captions}.map((c) => c.getBoundingClientRect().right)")
         assert max(ends) <= 360, "a table that is wider scrolls below its caption"
-        await check(tab)
+        await check(tab, 360)
         ink = "getComputedStyle(document.querySelector('svg .fill-ink')).fill"
         assert await tab.evaluate(ink) == "rgb(227, 234, 236)"
     assert said == [page]

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -19,12 +20,13 @@ import pytest
 from playwright.async_api import expect
 
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord
-from bench.view import listing
+from bench.view import listing, runs_page
 from bench.view.listing import Listing
 from bench.view.site import Site
 from tests.support.browser import browser, check, new_tab
-from tests.support.commands import finbench, finbench_begun, finbench_process
-from tests.support.runs import EVIL, call, episode, failing, hostile, write_scored
+from tests.support.commands import finbench, finbench_begun
+from tests.support.runs import call, episode, failing
+from tests.support.shown import EVIL, hostile, write_scored
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
@@ -70,6 +72,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (spoilt / "metrics.json").unlink()
     (spoilt / "metrics.json").symlink_to("/etc/passwd")
     return root
+
+
+WIDTHS = (360, 800, 1280)
 
 
 class Reader:
@@ -191,13 +196,16 @@ async def test_what_is_left_out_of_a_list_is_said(
         assert "Only 3 folders were looked into." in await reader.page()
 
 
-async def test_many_runs_are_listed_by_pages(tmp_path: Path) -> None:
-    for n in range(250):
+async def test_many_runs_are_listed_by_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_page, "A_PAGE", 10)
+    for n in range(25):
         write_scored(tmp_path / f"run-{n:03}", [], started_at=1_700_000_000.0 + n)
     async with reading(tmp_path) as reader:
-        assert names(await reader.page())[::99] == ["run-249", "run-150"]
+        assert names(await reader.page())[::9] == ["run-024", "run-015"]
         page = await reader.page(page="3")
-        assert len(names(page)) == 50
+        assert len(names(page)) == 5
         assert "Page 3 of 3" in page
         assert names(await reader.page(page="99")) == names(page)
 
@@ -339,13 +347,18 @@ async def test_folders_may_have_any_name_and_runs_any_file(tmp_path: Path) -> No
     assert any("episodes.jsonl:4: not a record" in page for page in said)
 
 
-def test_a_host_that_others_reach_is_refused(tmp_path: Path) -> None:
+def test_a_host_that_others_reach_and_a_taken_port_are_refused(tmp_path: Path) -> None:
     done = finbench("view", str(tmp_path), "--host", "0.0.0.0")
     assert done.returncode == 2
     assert "127.0.0.1, ::1 or localhost" in done.stderr
     assert finbench("view", str(tmp_path / "none")).returncode == 2
     done = finbench("view", str(tmp_path), "--suite", "none_such:Suite")
     assert (done.returncode, "none_such" in done.stderr) == (2, True)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = finbench("view", str(tmp_path), "--port", port)
+    assert done.returncode == 1
+    assert f"port {port} of 127.0.0.1 is in use; --port 0" in done.stderr
 
 
 async def test_the_command_serves_until_it_is_told_to_end(folder: Path, tmp_path: Path) -> None:
@@ -354,14 +367,11 @@ async def test_the_command_serves_until_it_is_told_to_end(folder: Path, tmp_path
         assert begun.stdout is not None
         line = await asyncio.to_thread(begun.stdout.readline)
         found = re.fullmatch(
-            r"finbench view: (http://127\.0\.0\.1:(\d+)/)  \(Ctrl-C ends it\)\n", line
+            r"finbench view: (http://127\.0\.0\.1:\d+/)  \(Ctrl-C ends it\)\n", line
         )
         assert found is not None, line
         async with aiohttp.ClientSession() as client:
             assert "Runs in view" in await Reader(found[1], client).page()
-        taken = await asyncio.to_thread(finbench_process, "view", str(folder), "--port", found[2])
-        assert taken.returncode == 1
-        assert f"port {found[2]} of 127.0.0.1 is in use; --port 0" in taken.stderr
         begun.send_signal(signal.SIGINT)
         assert await asyncio.to_thread(begun.wait, PATIENCE_S) == 0
     finally:
@@ -397,32 +407,26 @@ async def test_in_a_browser(reader: Reader) -> None:
     said: list[str] = []
     async with browser() as chromium:
         tab = await new_tab(chromium, 1280, said)
-
-        async def check_widths() -> None:
-            for width in (360, 800, 1280):
-                await tab.set_viewport_size({"width": width, "height": 800})
-                await check(tab)
-
         await tab.goto(reader.url)
-        await check_widths()
+        await check(tab, *WIDTHS)
         await tab.get_by_label("Model", exact=True).select_option("m-2")
         await tab.get_by_role("button", name="Filter").click()
         await expect(tab.get_by_role("status")).to_have_text("2 of 10 runs.")
         await tab.goto(reader.url)
         await tab.get_by_role("link", name="first").click()
         await expect(tab).to_have_title("first · starter by llm with m-1 · Finport")
-        await check_widths()
+        await check(tab, *WIDTHS)
         await tab.get_by_label("Show").select_option("answered wrongly")
         await tab.get_by_role("button", name="Filter").click()
         await tab.locator(".row").click()
         await expect(tab).to_have_title("task_2.0 · starter by llm with m-1 · Finport")
-        await check_widths()
+        await check(tab, *WIDTHS)
         await tab.goto(reader.url)
         for name in ("first", "old/second"):
             await tab.get_by_label(f"Compare {name}").check()
         await tab.get_by_role("button", name="Compare").click()
         await expect(tab).to_have_title("starter: llm with m-1 and fatr with m-2 · Finport")
-        await check_widths()
+        await check(tab, *WIDTHS)
         await tab.goto(reader.url + "compare?run=first&run=third&run=old%2Fsecond")
-        await check_widths()
+        await check(tab, *WIDTHS)
     assert said == []
