@@ -39,8 +39,10 @@ HOSTILE = ["../../escaped", "/etc/x", "a/b", "..", "", "nul\0", "x" * 300, "æ—¥æ
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the scripted agent, six episodes a task."""
     folder = tmp_path_factory.mktemp("exports")
-    options = ("--upstream", "simulated", "--judge", "none", "--out", "run", "--seed", "4")
-    options += ("--tasks", NO_AKSHARE, "--wrong-tool-rate", "0")
+    options = (
+        *("--upstream", "simulated", "--judge", "none", "--out", "run", "--seed", "4"),
+        *("--tasks", NO_AKSHARE, "--wrong-tool-rate", "0"),
+    )
     done = finbench_in(folder, "run", "starter", "--episodes", "60", *options)
     assert done.returncode == 0, done.stderr
     return folder / "run"
