@@ -7,11 +7,11 @@ without the rest of it, which needs Python 3.12.
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from bench.rollouts import Rollouts
 from bench.runs.reader import Run
 from bench.task import Task
 from gateway import CallRecord
-from tests.support.commands import FINPORT, finbench, finbench_in
+from tests.support.commands import finbench, finbench_in, serving
 from tests.support.markets import write_market
 
 WHEELS = [*Path(os.environ.get("TEST_ENVIRONMENTS", "no")).glob("harbor/harbor-*.whl")]
@@ -121,35 +121,18 @@ class Container:
 
 @pytest.fixture
 def container(tmp_path: Path) -> Iterator[Container]:
-    yield from started(tmp_path)
+    with started(tmp_path) as made:
+        yield made
 
 
+@contextmanager
 def started(folder: Path, **variables: str) -> Iterator[Container]:
-    """A gateway with the command and the settings of the compose file."""
+    """A gateway with the command of the compose file."""
     records = folder / "records"
     records.mkdir()
-    process = subprocess.Popen(
-        [
-            *(*FINPORT, "serve", "--port", "0", "--mode", "record"),
-            *("--snapshot", str(records / "answers.snapshot")),
-            *("--trace", str(records / "calls.jsonl")),
-        ],
-        env={
-            **os.environ,
-            "FINPORT_CACHE_DIR": str(folder / "cache"),
-            "FINPORT_UPSTREAM": "simulated",
-            "FINPORT_AKSHARE_WORKERS": "1",
-            **variables,
-        },
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        yield Container(folder, process.stdout.readline().split()[-1])
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
+    kept = ("--snapshot", records / "answers.snapshot", "--trace", records / "calls.jsonl")
+    with serving(folder, "--mode", "record", *map(str, kept), **variables) as (_, url):
+        yield Container(folder, url)
 
 
 def test_the_oracle_earns_the_reward_and_a_wrong_answer_none(
@@ -178,7 +161,7 @@ def test_the_oracle_earns_the_reward_and_a_wrong_answer_none(
 
 def test_an_outage_has_no_reward(exported: Path, tmp_path: Path) -> None:
     task = min((exported / "generated").iterdir())
-    for container in started(tmp_path, FINPORT_SIMULATED_FAILURE_RATE="1"):
+    with started(tmp_path, FINPORT_SIMULATED_FAILURE_RATE="1") as container:
         (tmp_path / "logs").mkdir()
         (tmp_path / "logs" / "reward.txt").write_text("1.0")
         assert container.run(task / "solution" / "solve.sh").returncode != 0
@@ -187,9 +170,9 @@ def test_an_outage_has_no_reward(exported: Path, tmp_path: Path) -> None:
         assert (done.returncode, container.reward) == (1, None)
         assert "no reward, an outage" in done.stderr
         assert container.score["outage"]
-        shutil.rmtree(tmp_path / "records")
-        done = container.score_here(task)
-        assert (done.returncode, container.reward) == (1, None)
+        elsewhere = Container(tmp_path / "elsewhere", container.url)
+        done = elsewhere.score_here(task)
+        assert (done.returncode, elsewhere.reward) == (1, None)
         assert "the gateway left no trace" in done.stderr
 
 
