@@ -5,9 +5,13 @@ stay text, and the shared colours.
 import base64
 import re
 from hashlib import sha256
+from importlib.resources import files
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
+
+from gateway.drawing import CSS
+from manifests.common.terminal import plain
 
 _PIECES = re.compile(r".{1,24}", re.DOTALL)
 
@@ -46,3 +50,28 @@ def policy(css: str, script: str | None = None, *, forms: str = "'none'") -> str
         for name, text in allowed.items()
     ]
     return "; ".join(["default-src 'none'", *hashes, "base-uri 'none'", f"form-action {forms}"])
+
+
+def text_of(package: str, name: str) -> str:
+    """A file of the project."""
+    return (files(package) / name).read_text(encoding="utf-8")
+
+
+def style(*sheets: tuple[str, str]) -> str:
+    """The style of a page: the shared colours, these sheets (package and name), and drawings."""
+    return text_of("gateway.api.static", "palette.css") + "".join(text_of(*s) for s in sheets) + CSS
+
+
+def rendered(
+    template: Template,
+    css: str,
+    script: str | None = None,
+    *,
+    forms: str = "'none'",
+    **shown: object,
+) -> str:
+    """A page whose policy allows its own style and script, and forms to where `forms` says."""
+    allowed = policy(css, script, forms=forms)
+    # These are files of the project.
+    parts = {"css": Markup(css), "script": Markup(script or "")}  # noqa: S704
+    return plain(template.render(**shown, **parts, policy=allowed))

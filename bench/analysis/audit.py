@@ -9,13 +9,14 @@ import asyncio
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from statistics import correlation, fmean
+from statistics import fmean
 from typing import Any, Final
 
 from bench.agents.solver import Needed, guess, solved
+from bench.analysis.agreement import spearman
 from bench.runs.driver import Limits
 from bench.suites.generated.answer import Answer
 from bench.suites.generated.facts import AnswerError, answers_reader, call_of, share_served
@@ -73,8 +74,11 @@ class Audit:
         above = max((row["at_least"] for row in blind), default=0.0)
         passes = not self.counts.total() and above <= MOST_ABOVE_CHANCE
         is_enough = min((row["tasks"] for row in levels.values()), default=0) >= LEAST_TASKS
-        by_ranks = spearman([*map(int, levels)], by_level) if is_enough else None
+        by_ranks = None
+        if is_enough and len(levels) > 2:
+            by_ranks = spearman([*zip(map(float, levels), by_level, strict=True)])
         if by_ranks is not None:
+            by_ranks = round(by_ranks, 4)
             passes &= by_ranks <= LEAST_CORRELATION
         served, every = share_served()
         return {
@@ -120,20 +124,6 @@ def _lower(share: float, number: int) -> float:
 
 _CONSTANT: Final = frozenset({"number", "date", "truth", "table"})
 """Kinds whose answers are the same texts in many tasks."""
-
-
-def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Spearman's rank correlation, with mean ranks for ties; None for fewer than three pairs, or
-    where one of the two is constant.
-    """
-    if len(x) < 3 or len({*x}) < 2 or len({*y}) < 2:
-        return None
-    return round(correlation(_ranks(x), _ranks(y)), 4)
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    order = sorted(values)
-    return [order.index(value) + (order.count(value) - 1) / 2 for value in values]
 
 
 async def audit(

@@ -138,9 +138,7 @@ def compare(a: Run, b: Run, *, only: Sequence[str] = (), by: Sequence[str] = ())
     `NothingInCommonError`.
     """
     same = counterparts(a, b)
-    pairs = paired(a, b, same)
-    if not pairs:
-        raise NothingInCommonError(_apart(a, b, same))
+    pairs = _paired(a, b, same)
     net = {
         task: [pair for pair in both if not any(row.infrastructure for row in pair)]
         for task, both in pairs.items()
@@ -152,7 +150,7 @@ def compare(a: Run, b: Run, *, only: Sequence[str] = (), by: Sequence[str] = ())
             if measure.net:
                 readings[f"{measure.name}_net"] = measure, net
     outcomes = {
-        name: [outcome_of(measure, of[task]) for task in pairs]
+        name: [_outcome(measure, of[task]) for task in pairs]
         for name, (measure, of) in readings.items()
     }
     widest = {metric.name: metric.high - metric.low for metric in a.suite.metrics}
@@ -198,13 +196,28 @@ def counterparts(a: Run, b: Run) -> dict[str, str]:
     return {task: same[task] for task in a.rows if task in same}
 
 
-def paired(a: Run, b: Run, same: Mapping[str, str]) -> Pairs:
-    """By task of `a`, the repeats that its counterpart in `b` has too."""
-    return {
+def difference_of(a: Run, b: Run, measure: Measure) -> tuple[float, float]:
+    """The mean difference of one measure, 0 where nothing is known, and its p-value: of McNemar's
+    test where the measure has it, else of a t-test. Raises `NothingInCommonError`.
+    """
+    both = _paired(a, b, counterparts(a, b)).values()
+    outcomes = [outcome for pairs in both if (outcome := _outcome(measure, pairs))]
+    figures = _figures(outcomes, measure, None)
+    return figures["difference"] or 0.0, _p_value(figures, outcomes)
+
+
+def _paired(a: Run, b: Run, same: Mapping[str, str]) -> Pairs:
+    """By task of `a`, the repeats that its counterpart in `b` has too. Raises
+    `NothingInCommonError`.
+    """
+    pairs = {
         task: [(rows[n], b.rows[theirs][n]) for n in sorted(both)]
         for task, theirs in same.items()
         if (both := (rows := a.rows[task]).keys() & b.rows[theirs].keys())
     }
+    if not pairs:
+        raise NothingInCommonError(_apart(a, b, same))
+    return pairs
 
 
 def _unlike(a: Run, b: Run, same: Mapping[str, str]) -> dict[str, list[str]]:
@@ -243,8 +256,7 @@ def _groups(
             for row, of in sorted(rows.items()):
                 figures = _figures(of, measure, widest.get(measure.name))
                 if len(of) >= FEW:
-                    p = figures["p"] if measure.test else t_test([y - x for x, y in of])
-                    tested.append((figures, 1.0 if p is None else p))
+                    tested.append((figures, _p_value(figures, of)))
                 figures["p"] = None
                 found.setdefault(group, {}).setdefault(row, {})[name] = figures
         for (figures, _), p in zip(tested, holm([p for _, p in tested]), strict=True):
@@ -293,7 +305,7 @@ def _apart(a: Run, b: Run, same: Mapping[str, str]) -> str:
     return f"no {what} is in both runs: {have}{why}"
 
 
-def outcome_of(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> tuple[float, float] | None:
+def _outcome(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> tuple[float, float] | None:
     """Both means over the repeats that have a figure in both runs; None if there are none."""
     figures = [(a.figures.get(measure.name), b.figures.get(measure.name)) for a, b in pairs]
     known = [(a, b) for a, b in figures if a is not None and b is not None]
@@ -326,6 +338,12 @@ def _figures(
         found |= {"neither": passed[False, False]}
         found |= {"p": mcnemar(only_a, only_b) if outcomes else None}
     return found
+
+
+def _p_value(figures: Mapping[str, Any], outcomes: Sequence[tuple[float, float]]) -> float:
+    """That of McNemar's test if `figures` have it, else of a t-test; 1 where nothing is known."""
+    p = figures["p"] if "p" in figures else t_test([b - a for a, b in outcomes])
+    return 1.0 if p is None else float(p)
 
 
 def _flips(a: Run, pairs: Pairs, net: Pairs) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,7 @@ from functools import cache
 from math import ceil
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 import orjson
@@ -28,6 +28,7 @@ from manifests.search import RANKER, Found, Ranker, Search, evidence_of
 
 Part = Literal["learn", "held"]
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 FILE: Final = Path(__file__).parent / "queries.jsonl"
 CUTS: Final = (1, 5, 20)
@@ -79,14 +80,19 @@ def outcomes(
     find: Callable[[str], Found], asked: Sequence[Query]
 ) -> tuple[list[Outcome], dict[str, Any]]:
     """What a search gives for each query, and the milliseconds that queries took."""
-    found, took = list[Outcome](), Quantiles()
-    find(asked[0].query)
-    for query in asked:
+    results, took = timed(find, [query.query for query in asked])
+    return [*map(_outcome, asked, results)], took
+
+
+def timed(find: Callable[[str], T], texts: Sequence[str]) -> tuple[list[T], dict[str, Any]]:
+    """What `find` gives for each text, and the milliseconds that each took."""
+    results, took = list[T](), Quantiles()
+    find(texts[0])
+    for text in texts:
         started = time.perf_counter()
-        result = find(query.query)
+        results.append(find(text))
         took.add((time.perf_counter() - started) * 1e3)
-        found.append(_outcome(query, result))
-    return found, took.result()
+    return results, took.result()
 
 
 def _outcome(query: Query, result: Found) -> Outcome:

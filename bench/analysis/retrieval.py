@@ -5,7 +5,6 @@ questions is reported (and `micro`, over all labels together; `none` and `all` a
 questions of which no labelled tool is found, and all are). Leaving out a part shows what it brings.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import truediv
@@ -13,10 +12,9 @@ from statistics import fmean
 from typing import Any
 
 from adapters.embeddings import Embedder
-from bench.analysis.queries import ablated, queries
+from bench.analysis.queries import ablated, queries, timed
 from bench.suites.suite import Suite, SuiteError
 from gateway.search.finder import DEPTH
-from gateway.telemetry.quantile import Quantiles
 from manifests import Catalog
 from manifests.dense import DenseIndex, Ranking, embedded_encoder, fused, text_of
 from manifests.search import Found, Search, akshare_documents
@@ -74,15 +72,12 @@ def variants(catalog: Catalog) -> dict[str, Rank]:
 
 def measure(rank: Rank, questions: Sequence[Question]) -> dict[str, Any]:
     """Recall at `CUTS` and milliseconds a query of a ranking."""
-    hits: dict[int, list[int]] = {cut: [] for cut in CUTS}
-    latency_ms = Quantiles()
-    rank(questions[0].text, 1)
-    for question in questions:
-        started = time.perf_counter()
-        ranked = [name for name, _ in rank(question.text, max(CUTS))]
-        latency_ms.add((time.perf_counter() - started) * 1e3)
-        for cut in CUTS:
-            hits[cut].append(len({*question.tools}.intersection(ranked[:cut])))
+    texts = [question.text for question in questions]
+    found, took = timed(lambda text: [name for name, _ in rank(text, max(CUTS))], texts)
+    hits = {
+        cut: [len({*q.tools}.intersection(r[:cut])) for q, r in zip(questions, found, strict=True)]
+        for cut in CUTS
+    }
     labels = [len({*question.tools}) for question in questions]
     whole = {cut: sum(map(int.__eq__, hits[cut], labels)) for cut in CUTS}
     return {
@@ -91,7 +86,7 @@ def measure(rank: Rank, questions: Sequence[Question]) -> dict[str, Any]:
         **{f"micro_recall@{cut}": round(sum(hits[cut]) / sum(labels), 4) for cut in CUTS},
         **{f"none@{cut}": hits[cut].count(0) for cut in CUTS},
         **{f"all@{cut}": whole[cut] for cut in CUTS},
-        "latency_ms": latency_ms.result(),
+        "latency_ms": took,
     }
 
 

@@ -9,19 +9,19 @@ share a rank.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
-from bench.analysis.compare import Run, compare, counterparts, outcome_of, paired
-from bench.analysis.significance import SIGNIFICANT, holm, t_test
+from bench.analysis.compare import Run, difference_of
+from bench.analysis.significance import SIGNIFICANT, holm
 from bench.metrics.interval import percent
 from bench.metrics.passes import KS
 from bench.models.prices import Prices, amount_text
-from bench.suites.suite import Measure, Metric, Suite
+from bench.suites.suite import Metric, Suite
 from manifests.common.regular_file import read_text
 
 MOST_BYTES = 2**24
@@ -46,16 +46,13 @@ class Cell(NamedTuple):
 
 @dataclass(slots=True)
 class Line:
-    """One run of a table. `label` names it, and `rank` is None where it can't be
-    compared with the others. `p` has, by the place of another line, the corrected p-value.
-    """
+    """One run of a table. `label` names it, and `rank` is None where it can't be compared."""
 
     run: Run
     label: str
     metrics: Mapping[str, Any]
     prices: Prices | None = None
     rank: int | None = None
-    p: dict[int, float] = field(default_factory=dict)
 
     @property
     def suite(self) -> type[Suite]:
@@ -134,15 +131,11 @@ def rank(lines: Sequence[Line], measure: str) -> None:
     sign = -1 if (metric or of).better == "less" else 1
     pairs, found = [*combinations(range(len(lines)), 2)], list[tuple[float, float]]()
     for a, b in pairs:
-        sides = lines[a].run, lines[b].run
-        figures = compare(*sides, only=[measure])["metrics"][measure]
-        p = figures["p"] if of.test else _p_value(*sides, of)
-        better = sign * float(figures["difference"] or 0.0)
-        found.append((1.0 if p is None else p, better))
+        difference, p = difference_of(lines[a].run, lines[b].run, of)
+        found.append((p, sign * difference))
     corrected = holm([p for p, _ in found])
     behind = [0] * len(lines)
     for (a, b), p, (_, better) in zip(pairs, corrected, found, strict=True):
-        lines[a].p[b] = lines[b].p[a] = p
         if p < SIGNIFICANT and better:
             behind[a if better > 0 else b] += 1
     for line, number in zip(lines, behind, strict=True):
@@ -165,12 +158,6 @@ def ranked(lines: Sequence[Line], measure: str | None = None) -> tuple[str, list
     if len(alike) > 1:
         rank(alike, measure)
     return measure, [line for line, of in zip(lines, tasks, strict=True) if of != most]
-
-
-def _p_value(a: Run, b: Run, measure: Measure) -> float | None:
-    """That of the paired t-test over tasks."""
-    outcomes = (outcome_of(measure, both) for both in paired(a, b, counterparts(a, b)).values())
-    return t_test([y - x for x, y in filter(None, outcomes)])
 
 
 def _metrics(run: Path) -> Mapping[str, Any]:

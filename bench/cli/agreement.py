@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.cli.options import of_suite, suite_in
-from gateway.cli.options import echo_json
+from gateway.cli.options import echo_json, failures
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -31,12 +31,10 @@ def agreement(labels: Path, run_dir: Path | None, suite: str | None, as_json: bo
     from bench.analysis.agreement import LabelsError, of_raters, read_labels
     from bench.runs.directory import RunDirectoryError
 
-    try:
+    with failures(LabelsError, RunDirectoryError):
         read = read_labels(labels)
         if run_dir is not None:
             _add_judge(read, run_dir, suite)
-    except (LabelsError, RunDirectoryError) as error:
-        raise click.ClickException(str(error)) from error
     rows = of_raters(read)
     if as_json:
         echo_json({"metrics": rows})

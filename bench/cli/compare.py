@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.cli.options import check_groups, names_of, of_suite, suite_in
-from gateway.cli.options import echo_json
+from gateway.cli.options import echo_json, failures, wrong_usage
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -71,34 +71,23 @@ def compare(
             raise click.UsageError(f"{run_dir} is no run directory")
     from bench.analysis.compare import PASSES, NothingInCommonError, Run
     from bench.analysis.compare import compare as compared
-    from bench.cli.warnings import (
-        check_one_judge,
-        warn_of_changes,
-        warn_of_simulation,
-        warn_of_suite,
-    )
+    from bench.cli.warnings import check_one_judge, warn_of
     from bench.runs.directory import RunDirectoryError
     from bench.suites.suite import SuiteError
 
     for run_dir in (run_a, run_b):
         suite_in(run_dir, suite)
-    try:
+    with failures(RunDirectoryError, SuiteError):
         a, b = Run(run_a, suite), Run(run_b, suite)
-    except (RunDirectoryError, SuiteError) as error:
-        raise click.ClickException(str(error)) from error
     for read in (a, b):
         check_one_judge(read.judges, read.files.path)
     for run in (a.files, b.files):
-        warn_of_changes(run)
-        warn_of_suite(run, suite)
-        warn_of_simulation(run)
+        warn_of(run, suite)
     check_groups(by, a.suite)
     passes = [*PASSES] if a.suite.has_verdicts else []
     _check_names(metrics, [*(measure.name for measure in a.measures), *passes])
-    try:
+    with wrong_usage(NothingInCommonError):
         result = compared(a, b, only=metrics, by=by)
-    except NothingInCommonError as error:
-        raise click.UsageError(str(error)) from error
     if as_json:
         echo_json({"a": str(run_a), "b": str(run_b), **result})
     else:
@@ -164,7 +153,7 @@ def _judged(path: Path, asked: dict[str, str]) -> "tuple[Scores, list[str]]":
                 asked[record.episode] = digest_of(record.question)
             yield record
 
-    try:
+    with failures(RunDirectoryError, TraceFormatError):
         if path.is_dir():
             run = Run.open(path)
             warn_of_changes(run)
@@ -173,8 +162,6 @@ def _judged(path: Path, asked: dict[str, str]) -> "tuple[Scores, list[str]]":
             episodes = Episodes(read_trace(path))
             scores, judges = scores_of(noted(episodes))
             warn_of_incomplete(episodes)
-    except (RunDirectoryError, TraceFormatError) as error:
-        raise click.ClickException(str(error)) from error
     if not judges:
         raise click.ClickException(f"{path}: no episode is judged")
     check_one_judge(judges, path)

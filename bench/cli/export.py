@@ -15,7 +15,7 @@ from bench.cli.options import (
     with_dataset,
     with_manifests,
 )
-from gateway.cli.options import OutPath, echo_json, force, together
+from gateway.cli.options import OutPath, echo_json, failures, force, together, wrong_usage
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def export(
     harbor         the run's tasks, or those of a file of tasks in place of RUN: a folder a task
                    in the folder --out; --dataset is the suite's
     """
-    from bench.cli.warnings import warn_of_changes, warn_of_simulation, warn_of_suite
+    from bench.cli.warnings import warn_of
     from bench.runs.directory import RunDirectoryError
     from bench.runs.output import check_outside
     from bench.runs.reader import ExportError, Run
@@ -105,31 +105,23 @@ def export(
 
     if form not in TRAINING:
         _refuse(form, run_dirs, training)
-    if form == HARBOR:
-        _harbor(run_dirs[0], out, suite, dataset, force, as_json)
-        return
-    if dataset is not None:
-        raise click.UsageError(f"--dataset is for --format {HARBOR} only")
-    for run_dir in run_dirs:
-        if not run_dir.is_dir():
-            raise click.UsageError(f"{run_dir} is a file; --format {form} takes a run's directory")
-    try:
+    if form != HARBOR:
+        if dataset is not None:
+            raise click.UsageError(f"--dataset is for --format {HARBOR} only")
+        if file := next((one for one in run_dirs if not one.is_dir()), None):
+            raise click.UsageError(f"{file} is a file; --format {form} takes a run's directory")
+    with wrong_usage(RunDirectoryError):
         for run_dir in run_dirs:
             check_outside(run_dir, out)
-    except RunDirectoryError as error:
-        raise click.UsageError(str(error)) from error
-    try:
-        runs = [Run.open(run_dir) for run_dir in run_dirs]
-        for run in runs:
-            warn_of_changes(run)
-            warn_of_suite(run, suite)
-            warn_of_simulation(run)
-        write = _training_data if form in TRAINING else _one_run
-        text, result = write(form, runs, out, suite, force, **training)
-    except (ExportError, RunDirectoryError, SuiteError) as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error
+    with failures(ExportError, RunDirectoryError, SuiteError, of=out):
+        if form == HARBOR:
+            text, result = _harbor(run_dirs[0], out, suite, dataset, force)
+        else:
+            runs = [Run.open(run_dir) for run_dir in run_dirs]
+            for run in runs:
+                warn_of(run, suite)
+            write = _training_data if form in TRAINING else _one_run
+            text, result = write(form, runs, out, suite, force, **training)
     if as_json:
         echo_json({"out": str(out), **result})
     else:
@@ -151,52 +143,32 @@ def _refuse(form: str, run_dirs: tuple[Path, ...], training: dict[str, Any]) -> 
 
 
 def _harbor(
-    source: Path,
-    out: Path,
-    suite: str | None,
-    dataset: Path | None,
-    force: bool,
-    as_json: bool,
-) -> None:
+    source: Path, out: Path, suite: str | None, dataset: Path | None, force: bool
+) -> _Result:
     """Write the tasks of a run, or of a dataset."""
     from bench.exports.harbor import write
-    from bench.runs.directory import RunDirectoryError
-    from bench.runs.output import check_outside
     from bench.runs.reader import ExportError, Run
     from bench.suites import load_suite
-    from bench.suites.suite import SuiteError
 
     settings: dict[str, Any] = {}
-    try:
-        check_outside(source, out)
-    except RunDirectoryError as error:
-        raise click.UsageError(str(error)) from error
-    try:
-        if (source / "run.json").exists():
-            run = Run.open(source)
-            loaded = load_suite(suite or run.about.suite, dataset)
-            ids = dict.fromkeys(record.id for record, _ in run.episodes())
-            by_id = {task.id: task for task in loaded.tasks}
-            if missing := next((id_ for id_ in ids if id_ not in by_id), None):
-                text = f"{loaded.name} has no task {missing!r} of the run; name its --dataset"
-                raise ExportError(text)
-            tasks = [by_id[id_] for id_ in ids]
-            if run.about.upstream == "simulated":
-                named = ("upstream", "simulated_seed", "simulated_now")
-                about = run.about.content
-                settings = {name: about[name] for name in named if name in about}
-        else:
-            loaded = load_suite(suite or "generated", source)
-            tasks = [*loaded.tasks]
-        number = write(loaded, tasks, out, settings, force=force)
-    except (ExportError, RunDirectoryError, SuiteError) as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error
-    if as_json:
-        echo_json({"out": str(out), "tasks": number})
+    if (source / "run.json").exists():
+        run = Run.open(source)
+        loaded = load_suite(suite or run.about.suite, dataset)
+        ids = dict.fromkeys(record.id for record, _ in run.episodes())
+        by_id = {task.id: task for task in loaded.tasks}
+        if missing := next((id_ for id_ in ids if id_ not in by_id), None):
+            text = f"{loaded.name} has no task {missing!r} of the run; name its --dataset"
+            raise ExportError(text)
+        tasks = [by_id[id_] for id_ in ids]
+        if run.about.upstream == "simulated":
+            named = ("upstream", "simulated_seed", "simulated_now")
+            about = run.about.content
+            settings = {name: about[name] for name in named if name in about}
     else:
-        echo(f"{out}: {number} tasks")
+        loaded = load_suite(suite or "generated", source)
+        tasks = [*loaded.tasks]
+    number = write(loaded, tasks, out, settings, force=force)
+    return f"{number} tasks", {"tasks": number}
 
 
 def _one_run(
@@ -241,10 +213,8 @@ def _training_data(
     if options[other] is not None:
         raise click.UsageError(f"--{other.replace('_', '-')} is for --format {of}")
     given = {name: value for name, value in options.items() if value is not None}
-    try:
+    with wrong_usage(ExportError):
         selection = Selection.of(form, kind, every=take == "all", **given)
-    except ExportError as error:
-        raise click.UsageError(str(error)) from error
     catalog = catalog_in(manifests)
     market = catalog.with_market()
     if any(run.about.catalog_revision == market.revision for run in runs):

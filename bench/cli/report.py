@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from bench.cli.options import of_suite, suite_in
-from gateway.cli.options import OutPath, force
+from gateway.cli.options import OutPath, failures, force
 from manifests.common.terminal import echo
 
 
@@ -35,13 +35,8 @@ def report(
     from bench.suites.suite import SuiteError
 
     suite_in(run_dir, suite)
-    try:
+    with failures(RunDirectoryError, SuiteError, of=out or run_dir / "report.html"):
         written = write(run_dir, out, force=force, trajectories=trajectories, suite=suite)
-    except (RunDirectoryError, SuiteError) as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        page = out or run_dir / "report.html"
-        raise click.ClickException(f"{page}: {error.strerror}") from error
     warn_of_changes(written.run, written.digest)
     warn_of_suite(written.run, suite)
     size = written.size / 2**20

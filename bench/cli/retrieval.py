@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.cli.options import with_dataset, with_embeddings
-from gateway.cli.options import echo_json
+from gateway.cli.options import echo_json, wrong_usage
 from gateway.settings_file import SettingsError
 from manifests.common.terminal import echo
 
@@ -70,10 +70,8 @@ def retrieval(
     from gateway.settings import check_variables
     from manifests import Catalog
 
-    try:
+    with wrong_usage(SuiteError):
         questions = questions_of(load_suite(suite, dataset))
-    except SuiteError as error:
-        raise click.UsageError(str(error)) from error
     catalog = Catalog.load()
     searches = variants(catalog) if ablation else {DEFAULT: catalog.search.rank}
     if embedding_url and not embedding_model:
@@ -81,10 +79,8 @@ def retrieval(
     if embedding_model:
         embedder: Embedder = LocalEmbedder(embedding_model)
         if embedding_url:
-            try:
+            with wrong_usage(SettingsError):
                 check_variables()
-            except SettingsError as error:
-                raise click.UsageError(str(error)) from error
             key = key_for(embedding_url, EndpointEmbedder.key_name).secret
             embedder = EndpointEmbedder(embedding_url, embedding_model, key)
         try:

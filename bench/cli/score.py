@@ -22,7 +22,7 @@ from bench.cli.options import (
     with_dataset,
     with_manifests,
 )
-from gateway.cli.options import OutPath, echo_json, force, run
+from gateway.cli.options import OutPath, echo_json, failures, force, run, wrong_usage
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -87,15 +87,13 @@ def score(context: click.Context, /, **options: Any) -> None:
         raise click.UsageError("--out wants --judge: without, a run stays as it was judged")
     if given.dataset is not None and suite is None:
         raise click.UsageError("--dataset wants --suite")
-    try:
+    with wrong_usage(SuiteError):
         kind = given.kind = suite_in(path, suite) if given.is_run else suite_of_run("", suite)
         if not given.is_run and _score_rows(kind, given):
             return
         if given.intervals:
             raise click.UsageError("--intervals is for recorded decisions; a run has its own")
         given.gold = None if suite is None else Gold(load_suite(suite, given.dataset))
-    except SuiteError as error:
-        raise click.UsageError(str(error)) from error
     for note in given.gold.suite.notes if given.gold else ():
         echo(f"finbench: {suite}: {note}", err=True)
     check_groups(given.by, kind)
@@ -110,10 +108,8 @@ def _score_rows(kind: "type[Suite]", given: SimpleNamespace) -> bool:
     from bench.cli.tables import rows_table
     from bench.suites.suite import TraceFormatError
 
-    try:
+    with failures(TraceFormatError):
         rows = kind.score_file(given.path, given.dataset, with_intervals=given.intervals)
-    except TraceFormatError as error:
-        raise click.ClickException(str(error)) from error
     if rows is None:
         return False
     if given.as_json:
@@ -135,17 +131,11 @@ async def _score(given: SimpleNamespace) -> int:
     from bench.suites.suite import SuiteError, TraceFormatError
     from gateway.trace import TraceError
 
-    try:
+    faults = (RunDirectoryError, SuiteError, TraceFormatError, TraceError)
+    with wrong_usage(JudgeSettingsError), failures(*faults, of=given.out or given.path):
         metrics, facts, judging = await _measure(given)
         read = Run.open(given.path) if given.is_run else None
         digest = await to_thread.run_sync(run_digest, given.path) if read else ""
-    except JudgeSettingsError as error:
-        raise click.UsageError(str(error)) from error
-    except (RunDirectoryError, SuiteError, TraceFormatError, TraceError) as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        text = f"{error.filename or given.out or given.path}: {error.strerror}"
-        raise click.ClickException(text) from error
     if read is not None:
         facts |= {"digest": digest, "snapshot": read.about.snapshot}
         warn_of_suite(read, given.suite)

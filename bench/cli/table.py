@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.cli.options import of_suite, with_prices
-from gateway.cli.options import failures, print_table
+from gateway.cli.options import failures, print_table, wrong_usage
 from manifests.common.nearest import not_among
 from manifests.common.terminal import echo, plain
 
@@ -66,10 +66,8 @@ def table(
     with failures(RunDirectoryError, SuiteError, NothingInCommonError, ValueError, KeyError):
         read = [Run(path, suite) for path in runs]
         lines = lines_of(read, prices)
-        try:
+        with wrong_usage(UnknownMeasureError):
             measure, other = ranked(lines, rank_by)
-        except UnknownMeasureError as error:
-            raise click.UsageError(str(error)) from error
         for name in metrics:
             if all(name not in _named(line) for line in lines):
                 known = _named(lines[0])

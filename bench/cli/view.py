@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.cli.options import of_suite, port_option
-from gateway.cli.options import ended
+from gateway.cli.options import ended, wrong_usage
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -40,10 +40,8 @@ def view(folder: Path, host: str, port: int, opens: bool, suite: str | None) -> 
         text = f"--host {host}: the pages need no key, so only this machine may read them"
         raise click.UsageError(f"{text}: 127.0.0.1, ::1 or localhost")
     if suite is not None:
-        try:
+        with wrong_usage(SuiteError):
             suite_named(suite)
-        except SuiteError as error:
-            raise click.UsageError(str(error)) from error
     code = ended(lambda: _serve(Listing(folder, suite), host, port, opens))
     sys.stdout.flush()
     # Python's own end unwinds a thread that still reads a run through native code, which aborts.

@@ -30,6 +30,14 @@ def warn_of_changes(run: Run, digest: str | None = None) -> bool:
     return changed is not None
 
 
+def warn_of(run: Run, suite: str | None) -> None:
+    """All of these warnings; the user gave the `suite`."""
+    warn_of_changes(run)
+    warn_of_suite(run, suite)
+    if found := simulated(run.about):
+        echo(f"finbench: {run.path}: {'; '.join(found)}", err=True)
+
+
 def warn_of_suite(run: Run, given: str | None) -> None:
     """Say it if the user gave another suite than the run's."""
     own = run.about.suite
@@ -42,12 +50,6 @@ def warn_of_incomplete(episodes: Episodes) -> None:
     """Say it if the last line of a trace, which has been read, was left out."""
     if episodes.incomplete is not None:
         echo(f"finbench: {episodes.incomplete}", err=True)
-
-
-def warn_of_simulation(run: Run) -> None:
-    """Say what was simulated in the run."""
-    if found := simulated(run.about):
-        echo(f"finbench: {run.path}: {'; '.join(found)}", err=True)
 
 
 def check_one_judge(judges: Mapping[str, int], path: Path) -> None:

@@ -4,18 +4,14 @@ No text of a release becomes markup in it, and none controls the direction of wr
 """
 
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from itertools import groupby
 from typing import Any, Final
-
-from markupsafe import Markup
 
 from bench.drift.history import CURVES, grouped, release_row
 from bench.drift.picture import of_releases
 from bench.metrics.interval import interval_text, percent
-from gateway.drawing import CSS
-from gateway.html import environment, policy
-from manifests.common.terminal import plain
+from gateway import html
+from gateway.html import environment, style, text_of
 
 _MOST: Final = 2_000
 
@@ -42,11 +38,9 @@ def page(content: Mapping[str, Any]) -> str:
 
 def rendered(template: str, **values: Any) -> str:
     """A page about drift: a template, with the style and the macros that the pages share."""
-    own, shared = files("bench.drift"), files("gateway.api") / "static"
-    parts = (shared / "palette.css", files("bench.report") / "report.css", own / "drift.css")
-    css = Markup("".join(p.read_text(encoding="utf-8") for p in parts) + CSS)  # noqa: S704 - ours
-    text = "".join((own / n).read_text(encoding="utf-8") for n in ("macros.html.j2", template))
-    return plain(environment().from_string(text).render(policy=policy(css), css=css, **values))
+    css = style(("bench.report", "report.css"), ("bench.drift", "drift.css"))
+    text = "".join(text_of("bench.drift", name) for name in ("macros.html.j2", template))
+    return html.rendered(environment().from_string(text), css, **values)
 
 
 def _numbers(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

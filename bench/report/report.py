@@ -5,13 +5,10 @@ markup in it, and none has characters that change the direction of writing. Ever
 from the files of the run, by the rules of `bench/metrics`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Template
 from markupsafe import Markup
 
 from bench.report import plots
@@ -23,11 +20,12 @@ from bench.runs.output import made_from
 from bench.runs.reader import Run
 from bench.runs.transcripts import Transcripts
 from bench.suites import suite_of_run
-from gateway.drawing import CSS
-from gateway.html import environment, policy
-from manifests.common.terminal import plain
+from gateway.html import environment, rendered, style, text_of
 
 TRAJECTORIES = 1_000
+
+SHEET = ("bench.report", "report.css")
+"""The style of the page, which other pages of the bench share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,9 @@ def page(about: RunInfo, facts: Facts, digest: str) -> str:
     # JSON without characters that are special in HTML.
     episodes = Markup(facts.trajectories.json())  # noqa: S704
     template = environment("bench.report").get_template("report.html.j2")
-    return rendered(template, style(), script, parts(about, facts, digest), episodes=episodes)
+    return rendered(
+        template, style(SHEET), script, **parts(about, facts, digest), episodes=episodes
+    )
 
 
 def parts(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
@@ -90,33 +90,6 @@ def parts(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
         "figures": _figures(facts),
         "charts": [(chart.title, chart.text, plots.days_figure(chart)) for chart in drawn],
     }
-
-
-def style() -> str:
-    """The style of the page."""
-    palette = text_of("gateway.api.static", "palette.css")
-    return palette + text_of("bench.report", "report.css") + CSS
-
-
-def text_of(package: str, name: str) -> str:
-    """A file of the project."""
-    return (files(package) / name).read_text(encoding="utf-8")
-
-
-def rendered(
-    template: Template,
-    css: str,
-    script: str,
-    shown: Mapping[str, Any],
-    *,
-    forms: str = "'none'",
-    **more: object,
-) -> str:
-    """A page whose policy allows its own style and script, and forms to where `forms` says."""
-    # These are files of the project.
-    css, script = Markup(css), Markup(script)  # noqa: S704
-    allowed = policy(css, script, forms=forms)
-    return plain(template.render(**shown, **more, policy=allowed, css=css, script=script))
 
 
 def _figures(facts: Facts) -> dict[str, Markup | None]:

@@ -17,7 +17,7 @@ from multidict import MultiMapping
 
 from bench.analysis.compare import NothingInCommonError
 from bench.own import words_of
-from bench.report.report import rendered, style, text_of
+from bench.report.report import SHEET
 from bench.runs.about import RunDirectoryError
 from bench.suites.suite import SuiteError
 from bench.view import run_page, runs_page
@@ -26,7 +26,7 @@ from bench.view.listing import Listed, Listing, Runs, Stamp, stamp_of
 from bench.view.opened import FILES, Opened
 from bench.view.work import AT_ONCE, Kept, UnderWayError
 from gateway.access.guard import name_and_port
-from gateway.html import environment, policy
+from gateway.html import environment, policy, rendered, style, text_of
 
 OPENED = 4
 """The most runs whose pages are kept."""
@@ -74,7 +74,7 @@ class Site:
         self._opened: Kept[Opened] = Kept(OPENED, threads)
         self._compared: Kept[dict[str, Any]] = Kept(COMPARISONS, threads)
         self._templates = environment("bench.view", "bench.report")
-        self._style = style() + text_of("bench.view", "view.css")
+        self._style = style(SHEET) + text_of("bench.view", "view.css")
         self._pages: Mapping[str, Callable[[Query], Awaitable[Made]]] = {
             "/": self._list,
             "/run": self._run,
@@ -135,7 +135,7 @@ class Site:
     ) -> web.Response:
         def page() -> str:
             made = self._templates.get_template(template)
-            return rendered(made, self._style, "", make(), forms=SELF)
+            return rendered(made, self._style, "", forms=SELF, **make())
 
         text = await to_thread.run_sync(page)
         allowed = f"{policy(self._style, forms=SELF)}; frame-ancestors 'none'"

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
-from importlib.resources import files
 from typing import Final
 
 import numpy as np
@@ -16,7 +15,7 @@ from adapters.simulator.world.economy import yields
 from adapters.simulator.world.instruments import CHINA, Instrument
 from adapters.simulator.world.world import Bar, Floats, World
 from gateway import drawing as d
-from gateway.html import environment, policy
+from gateway.html import environment, rendered, style
 
 SPAN: Final = timedelta(3 * 365)
 """How much of histories is drawn, by week."""
@@ -51,27 +50,16 @@ Lines = Mapping[str, Sequence[d.Point]]
 
 def page(world: World) -> str:
     """The page of a world; it takes about a second."""
-    shared = (files("gateway.api") / "static" / "palette.css", files("gateway.cli") / "world.css")
-    css = Markup("".join(p.read_text(encoding="utf-8") for p in shared) + d.CSS)  # noqa: S704 - ours
-    template = (files("gateway.cli") / "world.html.j2").read_text(encoding="utf-8")
+    template = environment("gateway.cli").get_template("world.html.j2")
     returns = [np.diff(np.log(h.close * h.factor)) for h in (world.history(o.key) for o in CHINA)]
     sections = [
         ("Prices and volumes", [_prices(world, key) for key in PRICES]),
         ("An index, yields and currencies", [_index(world), _yields(world), _currencies(world)]),
         ("Returns", [_histogram(returns), _memory(returns)]),
     ]
-    return (
-        environment()
-        .from_string(template)
-        .render(
-            policy=policy(css),
-            css=css,
-            seed=world.seed,
-            now=world.now,
-            sections=sections,
-            facts=facts(world),
-        )
-    )
+    css = style(("gateway.cli", "world.css"))
+    about = facts(world)
+    return rendered(template, css, seed=world.seed, now=world.now, sections=sections, facts=about)
 
 
 def _weeks(world: World, key: str, adjust: str = "") -> list[Bar]:

@@ -53,8 +53,8 @@ def test_labels_name_tools_of_the_catalogue_and_no_query_is_there_twice(catalog:
 
 
 def test_weights_are_learnt_from_queries(catalog: Catalog) -> None:
-    some = [one for one in queries("learn") if one.kind == "short"][:40]
-    some += [one for one in queries("learn") if not one.tools][:10]
+    some = [one for one in queries("learn") if one.kind == "short"][:16]
+    some += [one for one in queries("learn") if not one.tools][:4]
     ranker = learnt(catalog.search, some)
     search = Search(catalog, akshare_documents(), encoder=embedded_encoder(), ranker=ranker)
     found, _ = outcomes(search.find, some)

@@ -135,7 +135,7 @@ def test_the_demo_shows_its_figures_and_leaves_no_process_behind(
     assert about["most_in_flight"] == 50
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_demo_that_is_stopped_leaves_no_process_and_files_that_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
 ) -> None:

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,29 +11,26 @@ from hypothesis import strategies as st
 
 from bench.analysis.significance import _beta, holm
 from tests.support.commands import finbench
+from tests.support.runs import call, episode, failing
+from tests.support.shown import write_scored
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs of 40 tasks, twice each, of which the last one fails in most; one of others."""
     folder = tmp_path_factory.mktemp("runs")
-    with chdir(folder):
-        _make(folder)
+
+    def write(name: str, *failed: int, **about: str) -> None:
+        tasks = [failing(n) if n in failed else episode(n, call()) for n in range(40)]
+        twice = [replace(one, episode=f"{one.id}.{n}", repeat=n) for one in tasks for n in (0, 1)]
+        about = {"agent": "solver", "upstream": "simulated", **about}
+        write_scored(folder / name, twice, **about)
+
+    write("m0")
+    write("m0.01", 7)
+    write("m0.9", *range(2, 40))
+    write("s", 7, agent="scripted", suite_digest="d2")
     return folder
-
-
-def _make(folder: Path) -> None:
-    tasks = str(folder / "tasks.jsonl")
-    assert finbench("tasks", "make", "--n", "40", "--out", tasks).returncode == 0
-    for mistakes in ("0", "0.01", "0.9"):
-        done = finbench(
-            *("run", "generated", "--dataset", tasks, "--agent", "solver", "--episodes", "80"),
-            *("--agent-option", f"mistakes={mistakes}", "--out", str(folder / f"m{mistakes}")),
-        )
-        assert done.returncode == 0, done.stderr
-    done = finbench(
-        "run", "starter", "--episodes", "20", "--upstream", "simulated", "--out", str(folder / "s")
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def names(folder: Path, *runs: str) -> list[str]:
@@ -46,8 +43,8 @@ def test_runs_that_can_not_be_told_apart_share_a_rank(runs: Path) -> None:
     rows = {row["agent"]: row for row in csv.DictReader(io.StringIO(done.stdout))}
     assert [row["rank"] for row in rows.values()] == ["1", "1", "3"]
     best = rows["solver (m0)"]
-    assert float(best["Accuracy"]) == float(best["pass^2"]) == 1
-    assert 0.8 < float(best["Accuracy_low"]) < float(best["Accuracy_high"]) <= 1
+    assert float(best["TESR"]) == float(best["pass^2"]) == 1
+    assert 0.8 < float(best["TESR_low"]) < float(best["TESR_high"]) <= 1
 
 
 @pytest.mark.parametrize(
@@ -56,7 +53,7 @@ def test_runs_that_can_not_be_told_apart_share_a_rank(runs: Path) -> None:
         ("markdown", "|---|---:|"),
         ("latex", r"\scriptsize [9"),
         ("html", "<td>solver (m0)</td>"),
-        ("text", "Accuracy"),
+        ("text", "TESR"),
     ],
 )
 def test_each_format_has_all_runs(runs: Path, form: str, shown: str) -> None:
@@ -75,11 +72,12 @@ def test_runs_of_other_tasks_are_said_not_to_be_alike(runs: Path) -> None:
 
 
 def test_a_measure_that_there_is_not_is_refused(runs: Path) -> None:
-    done = finbench("table", *names(runs, "m0", "m0.9"), "--rank-by", "Acuracy")
+    done = finbench("table", *names(runs, "m0", "m0.9"), "--rank-by", "TESRR")
     assert done.returncode == 2
-    assert "no measure 'Acuracy'" in done.stderr
-    tokens = finbench("table", *names(runs, "m0", "m0.9"), "--rank-by", "StepCredit")
-    assert tokens.returncode == 0, tokens.stderr
+    assert "no measure 'TESRR'" in done.stderr
+    calls = finbench("table", *names(runs, "m0", "m0.9"), "--rank-by", "calls", "--format", "csv")
+    rows = [*csv.DictReader(io.StringIO(calls.stdout))]
+    assert [row["rank"] for row in rows] == ["1", "2"], "fewer are better"
 
 
 @given(st.lists(st.floats(0, 1), max_size=12))

@@ -22,10 +22,10 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, expect
 
 from bench.cli.main import main
-from bench.record import EpisodeRecord, ModelCallRecord, ToolVerdict
+from bench.record import EpisodeRecord
 from bench.report.facts import Facts
 from bench.report.plots import days_figure
 from bench.report.report import write
@@ -40,15 +40,9 @@ from bench.suites.suite import Chart
 from gateway import CallRecord
 from gateway.html import breakable
 from manifests.common.terminal import plain
-from tests.support.installed import AXE, CHROMIUM, skip_without_a_browser
+from tests.support.browser import browser, check, new_tab
 from tests.support.runs import call, episode, failing, write_run
-from tests.support.waiting import PATIENCE_S
-
-ARGS = [
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
-EVIL = "</script><img src=x onerror='document.title=1'>\x1b[2J\u202e\u2028<!--{{7*7}}\"&"
+from tests.support.shown import EVIL, hostile
 
 DATA = "application/json"
 
@@ -77,20 +71,6 @@ def traced(number: int, **more: Any) -> CallRecord:
         step=1,
     )
     return replace(made, **more)
-
-
-def hostile() -> EpisodeRecord:
-    """Everything that a trace can say, said by somebody who is up to something."""
-    made = replace(call(2, EVIL, EVIL), tool_name=EVIL, parameters={EVIL: EVIL}, observed=EVIL)
-    found = episode(77, call(), replace(made, output={"error": EVIL}), scores=[0.5, 1])
-    asked = ModelCallRecord(1, EVIL, EVIL, 0.0, 900.0, error=EVIL, input_tokens=1_200)
-    found = replace(found, question=EVIL, category=EVIL, execution_result=EVIL, response=[EVIL])
-    found = replace(found, ground_truth=EVIL, ending=EVIL, labelled_tools=[EVIL], error=EVIL)
-    found = replace(found, source_dataset=EVIL, model_calls=[asked], candidate_tools=[EVIL, "a"])
-    assert found.judgement is not None
-    found.judgement.judge = EVIL
-    found.judgement.tools = [ToolVerdict(EVIL, timeliness=True, intent=False, domain=None)]
-    return found
 
 
 def episodes() -> list[EpisodeRecord]:
@@ -367,19 +347,20 @@ def test_memory_does_not_grow_with_the_run() -> None:
                 yield replace(failing(n), id=f"task_{n % 300}", category=f"category {n % 20}")
 
     facts, made = Facts(LabelledTasks, trajectories=100), records()
-    for record in islice(made, 3_000):
-        facts.add(record)
+
+    def add(number: int) -> int:
+        for record in islice(made, number):
+            facts.add(record)
+        return tracemalloc.get_traced_memory()[0]
+
+    add(6_000)
     tracemalloc.start()
-    for record in islice(made, 20_000):
-        facts.add(record)
-    grown, _ = tracemalloc.get_traced_memory()
+    before = add(1_000)  # what was kept is replaced, and traced from now on
+    grown = add(5_000) - before
     tracemalloc.stop()
-    assert grown < 200_000
+    assert grown < 50_000
     assert len(facts.trajectories) == 100
-    assert facts.trajectories.episodes > 4_000
-
-
-expect.set_options(timeout=PATIENCE_S * 1e3)
+    assert facts.trajectories.episodes > 2_000
 
 
 def test_names_break_after_marks_and_within_a_word_only_if_it_is_very_long() -> None:
@@ -393,37 +374,22 @@ def test_names_break_after_marks_and_within_a_word_only_if_it_is_very_long() -> 
 @pytest.mark.anyio
 async def test_in_a_browser(run: Path) -> None:
     """Read by keyboard, filtered, in both colour schemes, as wide as a phone."""
-    skip_without_a_browser()
     said: list[str] = []
-    async with async_playwright() as playwright:
-        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
-        context = await chromium.new_context(viewport={"width": 360, "height": 740})
-        context.set_default_timeout(PATIENCE_S * 1e3)
-        tab = await context.new_page()
+    async with browser() as chromium:
+        tab = await new_tab(chromium, 360, said)
         page = write(run, force=True).path.as_uri()
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on("console", lambda message: said.append(message.text))
         tab.on("request", lambda request: said.append(request.url))
         await tab.goto(page)
         await expect(tab).to_have_title(
             f"fintoolbench by llm with {plain(EVIL)} · Finport run report"
         )
         await read_episodes(tab)
-        assert await tab.evaluate("document.documentElement.scrollWidth") == 360
         captions = "[...document.querySelectorAll('.scroll caption')]"
         ends = await tab.evaluate(f"{captions}.map((c) => c.getBoundingClientRect().right)")
         assert max(ends) <= 360, "a table that is wider scrolls below its caption"
-        await tab.evaluate(AXE.read_text(encoding="utf-8"))
-        for scheme, rules in (("light", ""), ("dark", "runOnly: ['color-contrast']")):
-            await tab.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-            wrong = await tab.evaluate(
-                f"axe.run({{ resultTypes: ['violations'], {rules} }}).then((found) =>"
-                " found.violations.map(({ id, nodes }) => [id, nodes.map((node) => node.html)]))"
-            )
-            assert wrong == [], scheme
+        await check(tab, 360)
         ink = "getComputedStyle(document.querySelector('svg .fill-ink')).fill"
         assert await tab.evaluate(ink) == "rgb(227, 234, 236)"
-        await chromium.close()
     assert said == [page]
 
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -16,39 +17,19 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import expect
 
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord
-from bench.runs.metrics import RunMetrics
-from bench.suites.fintoolbench.suite import LabelledTasks
-from bench.view import listing
+from bench.view import listing, runs_page
 from bench.view.listing import Listing
 from bench.view.site import Site
-from tests.support.commands import finbench, finbench_begun, finbench_process
-from tests.support.installed import AXE, CHROMIUM, skip_without_a_browser
-from tests.support.runs import call, episode, failing, write_run
+from tests.support.browser import browser, check, new_tab
+from tests.support.commands import finbench, finbench_begun
+from tests.support.runs import call, episode, failing
+from tests.support.shown import EVIL, hostile, write_scored
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
-expect.set_options(timeout=PATIENCE_S * 1e3)
-
-ARGS = [
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
-EVIL = "</script><img src=x onerror='document.title=1'>\x1b[2J\u202e<!--{{7*7}}\"&"
-
-
-def run_of(path: Path, records: list[EpisodeRecord], **about: Any) -> Path:
-    """A run with the metrics of its episodes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    said = {"suite": "starter", "started_at": 1_700_000_000.0, "episodes": len(records)}
-    run = write_run(path, records, **{**said, **about})
-    metrics = RunMetrics(LabelledTasks)
-    for record in records:
-        metrics.add(record)
-    (run / "metrics.json").write_bytes(orjson.dumps(metrics.result()))
-    return run
 
 
 def records() -> list[EpisodeRecord]:
@@ -66,38 +47,34 @@ def records() -> list[EpisodeRecord]:
     ]
 
 
-def hostile() -> EpisodeRecord:
-    made = replace(call(2, EVIL, EVIL), tool_name=EVIL, parameters={EVIL: EVIL}, observed=EVIL)
-    asked = ModelCallRecord(1, EVIL, EVIL, 0.0, 900.0, error=EVIL)
-    found = replace(episode(7, made), question=EVIL, category=EVIL, execution_result=EVIL)
-    found = replace(found, episode=EVIL, id=EVIL, ground_truth=EVIL, ending=EVIL, error=EVIL)
-    found = replace(found, response=[EVIL], labelled_tools=[EVIL], model_calls=[asked])
-    return replace(found, judgement=Judgement(EVIL, EVIL, extracted=EVIL, by_metric={EVIL: [1]}))
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of two agents, one below another folder, a hostile one and broken ones."""
     root = tmp_path_factory.mktemp("view")
     prices = {"currency": "USD", "models": {"m-1": {"input": 10_000, "output": 50_000}}}
-    run_of(root / "first", records(), model="m-1", seed=3, prices=prices)
+    write_scored(root / "first", records(), model="m-1", seed=3, prices=prices)
     other = [replace(one, tool_calls=[call()]) for one in records()[1:]]
-    run_of(root / "old" / "second", other, model="m-2", agent="fatr")
-    run_of(root / "third", records()[:40], model="m-2", started_at=1_600_000_000.0)
+    write_scored(root / "old" / "second", other, model="m-2", agent="fatr")
+    write_scored(root / "third", records()[:40], model="m-2", started_at=1_600_000_000.0)
+    judgement = Judgement(EVIL, EVIL, extracted=EVIL, by_metric={EVIL: [1]})
+    evil = replace(hostile(), episode=EVIL, id=EVIL, judgement=judgement)
     for seed, name in enumerate(("evil", "evil-2", "evil-3")):
         odd = {"model": EVIL, "agent": EVIL, "upstream": EVIL, "judge": EVIL}
-        run_of(root / name, [hostile()], suite="evil", seed=seed, **odd)
+        write_scored(root / name, [evil], suite="evil", seed=seed, **odd)
     (root / "cut").mkdir()
     (root / "cut" / "run.json").write_bytes(b'{"suite": ')
     (root / "piped").mkdir()
     os.mkfifo(root / "piped" / "run.json")
     (root / "linked").symlink_to(root / "first")
     (root / ".hidden").symlink_to(root / "first")
-    run_of(root / "own", records()[:1], suite="mine:Mine")
-    spoilt = run_of(root / "spoilt", records()[:1])
+    write_scored(root / "own", records()[:1], suite="mine:Mine")
+    spoilt = write_scored(root / "spoilt", records()[:1])
     (spoilt / "metrics.json").unlink()
     (spoilt / "metrics.json").symlink_to("/etc/passwd")
     return root
+
+
+WIDTHS = (360, 800, 1280)
 
 
 class Reader:
@@ -126,7 +103,7 @@ async def reading(root: Path) -> AsyncIterator[Reader]:
         yield Reader(url, client)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def reader(folder: Path) -> AsyncIterator[Reader]:
     async with reading(folder) as made:
         yield made
@@ -184,7 +161,7 @@ async def test_figures_of_others_may_be_anything(tmp_path: Path) -> None:
     wrong = [b"[]", b'{"intervals": {"TESR": "x"}}', b'{"usage": 1}', b"[" * 100_000, b"\xff"]
     odd = [b"{}", b'{"episodes": 1, "TESR": 1%s}' % (b"0" * 400), b'{"episodes": 1, "TESR": {}}']
     for n, text in enumerate(wrong + odd):
-        (run_of(tmp_path / f"{n}", []) / "metrics.json").write_bytes(text)
+        (write_scored(tmp_path / f"{n}", []) / "metrics.json").write_bytes(text)
     async with reading(tmp_path) as reader:
         page = await reader.page()
     assert len(names(page)) == len(wrong + odd)
@@ -194,7 +171,7 @@ async def test_figures_of_others_may_be_anything(tmp_path: Path) -> None:
 async def test_a_list_follows_its_folder(tmp_path: Path) -> None:
     async with reading(tmp_path) as reader:
         assert "No run is here" in await reader.page()
-        run = run_of(tmp_path / "a", records()[:2], ended="interrupted", episodes=9)
+        run = write_scored(tmp_path / "a", records()[:2], ended="interrupted", episodes=9)
         page = await reader.page()
         assert ">running<" in page
         assert "of 9" in page
@@ -219,13 +196,16 @@ async def test_what_is_left_out_of_a_list_is_said(
         assert "Only 3 folders were looked into." in await reader.page()
 
 
-async def test_many_runs_are_listed_by_pages(tmp_path: Path) -> None:
-    for n in range(250):
-        run_of(tmp_path / f"run-{n:03}", [], started_at=1_700_000_000.0 + n)
+async def test_many_runs_are_listed_by_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_page, "A_PAGE", 10)
+    for n in range(25):
+        write_scored(tmp_path / f"run-{n:03}", [], started_at=1_700_000_000.0 + n)
     async with reading(tmp_path) as reader:
-        assert names(await reader.page())[::99] == ["run-249", "run-150"]
+        assert names(await reader.page())[::9] == ["run-024", "run-015"]
         page = await reader.page(page="3")
-        assert len(names(page)) == 50
+        assert len(names(page)) == 5
         assert "Page 3 of 3" in page
         assert names(await reader.page(page="99")) == names(page)
 
@@ -346,12 +326,12 @@ async def test_no_text_of_a_run_becomes_markup(reader: Reader) -> None:
 async def test_folders_may_have_any_name_and_runs_any_file(tmp_path: Path) -> None:
     odd = ["a\u202eb", "a\\u202eb", "a&b=c <i>", "線", os.fsdecode(b"\xff")]
     for name in odd:
-        run_of(tmp_path / name, records()[:3])
-    os.mkfifo(run_of(tmp_path / "pipe", []) / "pipe")
-    piped = run_of(tmp_path / "piped", [])
+        write_scored(tmp_path / name, records()[:3])
+    os.mkfifo(write_scored(tmp_path / "pipe", []) / "pipe")
+    piped = write_scored(tmp_path / "piped", [])
     (piped / "episodes.jsonl").unlink()
     os.mkfifo(piped / "episodes.jsonl")
-    spoilt = run_of(tmp_path / "spoilt", records()[:3])
+    spoilt = write_scored(tmp_path / "spoilt", records()[:3])
     with (spoilt / "episodes.jsonl").open("ab") as file:
         file.write(b'{"episode": 1}\n')
     async with reading(tmp_path) as reader:
@@ -367,13 +347,18 @@ async def test_folders_may_have_any_name_and_runs_any_file(tmp_path: Path) -> No
     assert any("episodes.jsonl:4: not a record" in page for page in said)
 
 
-def test_a_host_that_others_reach_is_refused(tmp_path: Path) -> None:
+def test_a_host_that_others_reach_and_a_taken_port_are_refused(tmp_path: Path) -> None:
     done = finbench("view", str(tmp_path), "--host", "0.0.0.0")
     assert done.returncode == 2
     assert "127.0.0.1, ::1 or localhost" in done.stderr
     assert finbench("view", str(tmp_path / "none")).returncode == 2
     done = finbench("view", str(tmp_path), "--suite", "none_such:Suite")
     assert (done.returncode, "none_such" in done.stderr) == (2, True)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = finbench("view", str(tmp_path), "--port", port)
+    assert done.returncode == 1
+    assert f"port {port} of 127.0.0.1 is in use; --port 0" in done.stderr
 
 
 async def test_the_command_serves_until_it_is_told_to_end(folder: Path, tmp_path: Path) -> None:
@@ -382,14 +367,11 @@ async def test_the_command_serves_until_it_is_told_to_end(folder: Path, tmp_path
         assert begun.stdout is not None
         line = await asyncio.to_thread(begun.stdout.readline)
         found = re.fullmatch(
-            r"finbench view: (http://127\.0\.0\.1:(\d+)/)  \(Ctrl-C ends it\)\n", line
+            r"finbench view: (http://127\.0\.0\.1:\d+/)  \(Ctrl-C ends it\)\n", line
         )
         assert found is not None, line
         async with aiohttp.ClientSession() as client:
             assert "Runs in view" in await Reader(found[1], client).page()
-        taken = await asyncio.to_thread(finbench_process, "view", str(folder), "--port", found[2])
-        assert taken.returncode == 1
-        assert f"port {found[2]} of 127.0.0.1 is in use; --port 0" in taken.stderr
         begun.send_signal(signal.SIGINT)
         assert await asyncio.to_thread(begun.wait, PATIENCE_S) == 0
     finally:
@@ -399,7 +381,7 @@ async def test_the_command_serves_until_it_is_told_to_end(folder: Path, tmp_path
 
 async def test_the_command_ends_while_it_reads(tmp_path: Path) -> None:
     line = orjson.dumps(episode(0, call()), option=orjson.OPT_APPEND_NEWLINE)
-    run = run_of(tmp_path / "runs" / "long", [])
+    run = write_scored(tmp_path / "runs" / "long", [])
     (run / "episodes.jsonl").write_bytes(line * 50_000)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     begun = finbench_begun("view", "runs", **streams, cwd=tmp_path)
@@ -418,53 +400,33 @@ async def test_the_command_ends_while_it_reads(tmp_path: Path) -> None:
         begun.communicate()
 
 
-async def check(tab: Page) -> None:
-    """A page is as wide as the window and has nothing that axe finds, in both colour schemes."""
-    assert tab.viewport_size is not None
-    width = await tab.evaluate("document.documentElement.scrollWidth")
-    assert width == tab.viewport_size["width"], tab.url
-    await tab.evaluate(AXE.read_text(encoding="utf-8"))
-    for scheme, rules in (("light", ""), ("dark", "runOnly: ['color-contrast']")):
-        await tab.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-        wrong = await tab.evaluate(
-            f"axe.run({{ resultTypes: ['violations'], {rules} }}).then((found) =>"
-            " found.violations.map(({ id, nodes }) => [id, nodes.map((node) => node.html)]))"
-        )
-        assert wrong == [], (tab.url, scheme)
-
-
-@pytest.mark.parametrize("width", [360, 800, 1280])
-async def test_in_a_browser(reader: Reader, width: int) -> None:
-    """From the list to a wrong answer and to a comparison, without a word in the console."""
-    skip_without_a_browser()
+async def test_in_a_browser(reader: Reader) -> None:
+    """From the list to a wrong answer and to a comparison, without a word in the console; each page
+    at three widths.
+    """
     said: list[str] = []
-    async with async_playwright() as playwright:
-        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
-        tab = await chromium.new_page(viewport={"width": width, "height": 800})
-        tab.set_default_timeout(PATIENCE_S * 1e3)
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
+    async with browser() as chromium:
+        tab = await new_tab(chromium, 1280, said)
         await tab.goto(reader.url)
-        await check(tab)
+        await check(tab, *WIDTHS)
         await tab.get_by_label("Model", exact=True).select_option("m-2")
         await tab.get_by_role("button", name="Filter").click()
         await expect(tab.get_by_role("status")).to_have_text("2 of 10 runs.")
         await tab.goto(reader.url)
         await tab.get_by_role("link", name="first").click()
         await expect(tab).to_have_title("first · starter by llm with m-1 · Finport")
-        await check(tab)
+        await check(tab, *WIDTHS)
         await tab.get_by_label("Show").select_option("answered wrongly")
         await tab.get_by_role("button", name="Filter").click()
         await tab.locator(".row").click()
         await expect(tab).to_have_title("task_2.0 · starter by llm with m-1 · Finport")
-        await check(tab)
+        await check(tab, *WIDTHS)
         await tab.goto(reader.url)
         for name in ("first", "old/second"):
             await tab.get_by_label(f"Compare {name}").check()
         await tab.get_by_role("button", name="Compare").click()
         await expect(tab).to_have_title("starter: llm with m-1 and fatr with m-2 · Finport")
-        await check(tab)
+        await check(tab, *WIDTHS)
         await tab.goto(reader.url + "compare?run=first&run=third&run=old%2Fsecond")
-        await check(tab)
-        await chromium.close()
+        await check(tab, *WIDTHS)
     assert said == []
