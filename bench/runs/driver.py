@@ -466,26 +466,14 @@ class Driver:
         opened. It is closed however the episode ends, except that a run that is being cancelled
         does not wait for it.
         """
-        context = CallContext(episode=record.episode, step=DRIVER)
-        arguments = {**environment.arguments, **self._opened_with}
-        call = ToolCall(environment.opening, arguments)
-        made = pending(call, DRIVER)
-        record.tool_calls.append(made)
-        reply = await self._client.call(call.tool, call.arguments, context)
-        answered(made, reply)
-        session = Session.of(reply, environment)
-        made.output = str(made.output).replace(session.id, REDACTED)
+        session = await Session.open(self._client, record, environment, self._opened_with)
         try:
             yield session
         finally:
             if not self._is_told_to_end():
-                closing = pending(ToolCall(environment.closing, {}), DRIVER)
-                record.tool_calls.append(closing)
-                named = {SESSION: session.id}
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CLOSING_S):
-                        reply = await self._client.call(environment.closing, named, context)
-                        answered(closing, reply)
+                        await session.close(self._client, record)
 
     async def _go_on(self, course: "_Course", session: "Session") -> None:
         """Bring the session of an episode that was interrupted to its last checkpoint, and the
@@ -617,7 +605,21 @@ class Session:
     environment: Environment
 
     @classmethod
-    def of(cls, reply: Result, environment: Environment) -> "Session":
+    async def open(
+        cls,
+        client: ToolClient,
+        record: EpisodeRecord,
+        environment: Environment,
+        further: Mapping[str, Any] = MappingProxyType({}),
+    ) -> "Session":
+        """Open a session with the environment's arguments and `further` ones; the call is noted in
+        the record, without the session's id. Raises `SessionError`.
+        """
+        opening = ToolCall(environment.opening, {**environment.arguments, **further})
+        made = pending(opening, DRIVER)
+        record.tool_calls.append(made)
+        context = CallContext(episode=record.episode, step=DRIVER)
+        reply = answered(made, await client.call(opening.tool, opening.arguments, context))
         if reply.error is not None:
             raise SessionError(reply.message or reply.code)
         try:
@@ -626,7 +628,15 @@ class Session:
             found = None
         if not isinstance(found, str):
             raise SessionError(f"{environment.opening} gave no session")
+        made.output = str(made.output).replace(found, REDACTED)
         return cls(found, environment)
+
+    async def close(self, client: ToolClient, record: EpisodeRecord) -> None:
+        closing = self.environment.closing
+        made = pending(ToolCall(closing, {}), DRIVER)
+        record.tool_calls.append(made)
+        context = CallContext(episode=record.episode, step=DRIVER)
+        answered(made, await client.call(closing, {SESSION: self.id}, context))
 
     def named_in(self, call: ToolCall) -> ToolCall:
         if call.problem is not None:
