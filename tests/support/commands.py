@@ -124,18 +124,6 @@ def finbench_begun(*arguments: str, **streams: Any) -> subprocess.Popen[str]:
     return subprocess.Popen([*FINBENCH, *arguments], env=env, text=True, **given)
 
 
-@contextmanager
-def simulated_model(*arguments: str) -> Iterator[str]:
-    """`finbench simulated-model` with these arguments; its base URL."""
-    process = finbench_begun("simulated-model", *arguments, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()[-1]
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
-
-
 def finbench_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command as a process in a folder, also for fixtures that outlive a test."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("FINPORT_")}

@@ -18,10 +18,10 @@ from bench.runs.resume import Resuming, settle
 from gateway.trace import TraceError
 from tests.support.commands import finbench, finbench_begun, finbench_on_a_full_disk
 from tests.support.records import episode as recorded
-from tests.support.runs import about, lines_of
+from tests.support.runs import SNAPSHOT, about, lines_of
 from tests.support.waiting import block_until
 
-SNAPSHOT = ("--snapshot", "s.snap")
+OFFLINE = ("run", "starter", "--mode", "offline", "--snapshot", str(SNAPSHOT))
 
 FEW = ("run", "starter", "--upstream", "simulated", "--no-call-rate", "1", "--out", "out")
 """Episodes without a call, for which no process of AkShare starts."""
@@ -54,10 +54,7 @@ def kill_when_grown(out: str, by: float, *command: str) -> None:
 def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
     episodes: int, kills: int
 ) -> None:
-    common = ("run", "starter", "--episodes", str(episodes), "--seed", "7", *SNAPSHOT)
-    recorded = finbench(*common, "--mode", "record", "--upstream", "simulated", "--out", "r")
-    assert recorded.returncode == 0, recorded.stderr
-    offline = (*common, "--mode", "offline")
+    offline = (*OFFLINE, "--episodes", str(episodes), "--seed", "7")
     assert finbench(*offline, "--out", "whole").returncode == 0
 
     concurrency = str(max(episodes // 100, 14))
@@ -81,11 +78,9 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
 
 
 def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
-    run = ("run", "starter", "--episodes", "144", *SNAPSHOT)
-    recorded = finbench(*run, "--mode", "record", "--upstream", "simulated", "--out", "r")
-    assert recorded.returncode == 0, recorded.stderr
-    assert finbench(*run, "--mode", "offline", "--out", "whole").returncode == 0
-    offline = (*run, "--mode", "offline", "--out", "out")
+    run = (*OFFLINE, "--episodes", "144")
+    assert finbench(*run, "--out", "whole").returncode == 0
+    offline = (*run, "--out", "out")
 
     nothing = finbench_on_a_full_disk(100, *offline)  # less than run.json
     assert nothing.returncode == 1
