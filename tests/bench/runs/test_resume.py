@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
 from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.resume import Resuming, settle
@@ -289,20 +290,17 @@ async def test_a_run_whose_every_episode_is_owed_again_is_still_a_run(tmp_path: 
                 raise OSError("stopped at once")
 
 
-def test_a_directory_has_one_owner_and_resume_wants_one() -> None:
-    run = ("run", "starter", "--upstream", "simulated", "--think-s", "600", "--out", "out")
-    process = finbench_begun(*run)
-    try:
-        block_until(lambda: Path("out/run.json").exists())
-        refused = finbench(*run, "--resume")
+@pytest.mark.anyio
+async def test_a_directory_has_one_owner_and_resume_wants_one() -> None:
+    async with RunDirectory.open(Path("out"), {}) as run:
+        run.episodes.put(recorded())
+        refused = await to_thread.run_sync(finbench, *FEW, "--resume")
         said = "finbench: another process writes to out\n"
         assert (refused.returncode, refused.stderr) == (1, said)
-    finally:
-        process.kill()
-        process.wait()
     for options in (("--resume",), ("--failed-too", "--out", "x")):
-        assert finbench("run", "starter", *options).returncode == 2
-    gone = finbench("run", "starter", "--resume", "--out", "nowhere")
+        wrong = await to_thread.run_sync(finbench, "run", "starter", *options)
+        assert wrong.returncode == 2
+    gone = await to_thread.run_sync(finbench, *FEW[:-1], "nowhere", "--resume")
     assert gone.returncode == 1
     assert "nowhere" in gone.stderr
 
