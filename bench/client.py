@@ -199,8 +199,6 @@ class HttpClient:
             url = URL(f"{self._base_url}{path}", encoded=True)
             if (options := options_of(context)) and "question" in options:
                 options["question"] = options["question"][:QUERY_CHARS]
-            if context.max_rows is not None:
-                options["max_rows"] = context.max_rows
             if options:
                 url = url.with_query(options)
             text = orjson.dumps(arguments)

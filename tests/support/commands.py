@@ -6,7 +6,7 @@ import resource
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
@@ -104,13 +104,11 @@ def finbench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 
-def finbench_process(
-    *arguments: str, program: Sequence[str] = FINBENCH
-) -> subprocess.CompletedProcess[str]:
+def finbench_process(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The command as a process, where that matters."""
     env = {**os.environ, "FINPORT_CACHE_DIR": "cache"}
     return subprocess.run(
-        [*program, *arguments], env=env, capture_output=True, text=True, timeout=120, check=False
+        [*FINBENCH, *arguments], env=env, capture_output=True, text=True, timeout=120, check=False
     )
 
 
