@@ -89,8 +89,11 @@ def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
     assert not Path("out").exists()
 
     some = finbench_on_a_full_disk(40_000, *offline)
-    assert some.returncode != 0
+    assert some.returncode == 1
+    assert some.stderr.startswith("finbench: ")
+    assert "File too large" in some.stderr
     assert "what was finished is in out, --resume goes on" in some.stderr
+    assert json.loads(finbench("score", "out", "--json").stdout)["episodes"] > 0
     assert about("out")["ended"] == "interrupted"
 
     finished = {name: whole_lines(f"out/{name}.jsonl") for name in ("calls", "episodes")}
