@@ -42,7 +42,7 @@ CALL_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=30
 bound here; the episode's own limit ends it.
 """
 
-HEALTH_S = 10.0
+HEALTH_S, PAGE_S = 10.0, 60.0
 HEALTH_BYTES = 2**20
 
 BODY_BYTES = 32 * 2**20
@@ -137,15 +137,7 @@ class HttpClient:
 
     async def health(self) -> dict[str, Any]:
         """The answer of the gateway's `/healthz`. Raises `GatewayUnreachableError`."""
-        url, timeout = f"{self._base_url}/healthz", aiohttp.ClientTimeout(total=HEALTH_S)
-        try:
-            async with self._session.get(url, timeout=timeout, allow_redirects=False) as response:
-                health = orjson.loads(await body_of(response, HEALTH_BYTES))
-        except NoGatewayError as error:
-            raise GatewayUnreachableError(f"{self._base_url}: {error}") from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            text = f"no gateway answers at {self._base_url}: {type(error).__name__}"
-            raise GatewayUnreachableError(text) from None
+        _, health = await self._page("/healthz", {}, HEALTH_S, HEALTH_BYTES)
         if not isinstance(health, dict) or "status" not in health:
             raise GatewayUnreachableError(f"what answers at {self._base_url} is no gateway")
         if "upstream" not in health:  # a gateway gives this only to clients that may call it
@@ -157,23 +149,31 @@ class HttpClient:
         """The JSON of a page of the gateway; `missing`, if it is given, for one that there is not.
         Raises `GatewayUnreachableError`, with what the gateway refuses.
         """
-        url = URL(f"{self._base_url}{path}", encoded=True).with_query(query)
-        timeout = aiohttp.ClientTimeout(total=60.0)
+        status, said = await self._page(path, query, PAGE_S, BODY_BYTES)
+        if status == 404 and missing is not ...:
+            return missing
+        if status < 300:
+            return said
+        refusal = said.get("error") if isinstance(said, dict) else None
+        told = refusal.get("message") if isinstance(refusal, dict) else status
+        raise GatewayUnreachableError(f"{self._base_url}{path}: {printable(str(told))}")
+
+    async def _page(
+        self, path: str, query: Mapping[str, Any], most_s: float, most: int
+    ) -> tuple[int, Any]:
+        """The status and the JSON of a page, of at most so many bytes. Raises
+        `GatewayUnreachableError`.
+        """
+        timeout = aiohttp.ClientTimeout(total=most_s)
         try:
+            url = URL(f"{self._base_url}{path}", encoded=True).with_query(query)
             async with self._session.get(url, timeout=timeout, allow_redirects=False) as response:
-                said = orjson.loads(await body_of(response, BODY_BYTES))
-                if response.status == 404 and missing is not ...:
-                    return missing
-                if response.status < 300:
-                    return said
+                return response.status, orjson.loads(await body_of(response, most))
         except NoGatewayError as error:
             raise GatewayUnreachableError(f"{self._base_url}: {error}") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             text = f"no gateway answers at {self._base_url}: {type(error).__name__}"
             raise GatewayUnreachableError(text) from None
-        refusal = said.get("error") if isinstance(said, dict) else None
-        told = refusal.get("message") if isinstance(refusal, dict) else response.status
-        raise GatewayUnreachableError(f"{self._base_url}{path}: {printable(str(told))}")
 
     async def hosts(self) -> dict[str, dict[str, Any]]:
         try:
@@ -210,8 +210,6 @@ class HttpClient:
             url = URL(f"{self._base_url}{path}", encoded=True)
             if (options := options_of(context)) and "question" in options:
                 options["question"] = options["question"][:QUERY_CHARS]
-            if context.max_rows is not None:
-                options["max_rows"] = context.max_rows
             if options:
                 url = url.with_query(options)
             text = orjson.dumps(arguments)

@@ -25,7 +25,6 @@ from bench.judges.judge import Judge
 from bench.judges.judging import Judging
 from bench.judges.registry import JudgeSettings, judge_named, open_judge
 from bench.record import (
-    DRIVER,
     OUTPUT_CHARS,
     Ending,
     EpisodeRecord,
@@ -40,7 +39,6 @@ from bench.suites.suite import Suite, measure
 from bench.task import Task
 from gateway import CallContext, Result
 from gateway.errors import ErrorCode
-from gateway.pipeline.bind import REDACTED
 from manifests import Catalog, Manifest
 from manifests.export import export
 
@@ -106,23 +104,13 @@ class Rollouts:
         if environment is None:
             yield Play(client, record, tools, None)
             return
-        context = CallContext(episode=record.episode, step=DRIVER)
-
-        async def aside(tool: str, arguments: Mapping[str, Any]) -> Result:
-            made = pending(ToolCall(tool, {}), DRIVER)
-            record.tool_calls.append(made)
-            return answered(made, await client.call(tool, arguments, context))
-
-        session = Session.of(await aside(environment.opening, environment.arguments), environment)
-        opened = record.tool_calls[-1]
-        opened.output = str(opened.output).replace(session.id, REDACTED)
-        opened.parameters = dict(environment.arguments)
+        session = await Session.open(client, record, environment)
         inside = (environment.opening, environment.closing)
         try:
             yield Play(client, record, [t for t in tools if t.name not in inside], session)
         finally:
             with anyio.move_on_after(CLOSING_S, shield=True):
-                await aside(environment.closing, {SESSION: session.id})
+                await session.close(client, record)
 
     def record(
         self,

@@ -52,10 +52,8 @@ from manifests.common.terminal import echo
 if TYPE_CHECKING:
     from bench.agents.registry import AgentSettings
     from bench.judges.registry import JudgeSettings
-    from bench.models.need import ModelBound
     from bench.runs.about import RunInfo
     from bench.runs.driver import Limits
-    from bench.runs.forecast import HostNeed
     from bench.runs.resume import Resuming
     from bench.runs.run import RunPlan
     from bench.suites.suite import Suite
@@ -532,10 +530,11 @@ async def _forecast(made: Made, as_json: bool) -> int:
     """
     from bench.agents.declaration import AgentSettingsError
     from bench.cli.tables import bound_table, plan_table
+    from bench.runs.forecast import forecast
     from bench.suites.suite import SuiteError
 
     try:
-        hosts, models = await forecast(made)
+        hosts, models = await forecast(made.plan, made.settings, made.catalog)
     except (AgentSettingsError, SuiteError) as error:
         echo(f"finbench: {error}", err=True)
         return 2
@@ -554,40 +553,3 @@ async def _forecast(made: Made, as_json: bool) -> int:
         if models:
             bound_table([("", bound) for bound in models])
     return 1 if any(need.runs_out for need in hosts or ()) else 0
-
-
-async def forecast(made: Made) -> "tuple[list[HostNeed] | None, list[ModelBound]]":
-    """What a run will request of each host, None if that depends on a model, and of each model.
-    Raises `AgentSettingsError` and `SuiteError`.
-    """
-    from bench.agents.registry import open_agent
-    from bench.runs.forecast import model_bounds, needs
-    from bench.runs.run import made_ready
-    from gateway.upstreams.hosts import plans_of
-    from gateway.upstreams.quota import left_by_host
-
-    plan = made.plan
-    kind = plan.agent.type
-    if kind.reads_answers and kind.need is None:
-        text = (
-            "--plan is for agents whose calls do not depend on answers, and for llm, fatr, finmem"
-        )
-        raise click.UsageError(text)
-    settings, catalog = made_ready(plan, made.settings, made.catalog)
-    models = model_bounds(plan, catalog)
-    if kind.reads_answers:
-        return None, models
-    async with open_agent(plan.agent, catalog, is_forecast=True) as agent:
-        left = left_by_host(settings.ledger_path, settings.secrets, plans_of(settings, catalog))
-        return (
-            await needs(
-                plan.suite,
-                agent,
-                plan.episodes,
-                catalog,
-                left,
-                attempts=settings.retries + 1,
-                rounds=plan.limits.rounds,
-            ),
-            models,
-        )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.run import Made, forecast, made_of, play, run_suite
+from bench.cli.run import Made, made_of, play, run_suite
 from gateway.cli.options import OutPath, echo_json, ended, failures
 from manifests.common.terminal import echo
 
@@ -300,14 +300,16 @@ async def _forecast(cells: list[Cell], as_json: bool) -> int:
     from bench.agents.declaration import AgentSettingsError
     from bench.cli.tables import bound_table, plan_table
     from bench.models.need import ModelBound
+    from bench.runs.forecast import forecast
     from bench.suites.suite import SuiteError
 
     bounds: list[tuple[str, ModelBound]] = []
     rows, runs_out = [], False
     for cell in cells:
         try:
-            hosts, models = await forecast(cell.made)
-        except (AgentSettingsError, SuiteError, click.UsageError) as error:
+            made = cell.made
+            hosts, models = await forecast(made.plan, made.settings, made.catalog)
+        except (AgentSettingsError, SuiteError) as error:
             echo(f"finbench: {cell.name}: {error}", err=True)
             return 2
         runs_out |= any(need.runs_out for need in hosts or ())

@@ -6,9 +6,9 @@ episode that was lost with its player is in no file, and neither is a checkpoint
 
 import asyncio
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -107,6 +107,7 @@ class Collector:
 
     def __init__(self, suite: type[Suite], *, is_transcribed: bool = False) -> None:
         self.awaited = 0
+        self.about: Mapping[str, Any] = {}
         self.finished: set[str] = set()
         self.begun: Begun = {}
         self.unjudged: dict[str, EpisodeRecord] = {}
@@ -122,6 +123,9 @@ class Collector:
     @property
     def episodes(self) -> "Collector":
         return self
+
+    async def begin(self, about: Mapping[str, Any]) -> None:
+        self.about = about
 
     async def recorded(self, episode: str) -> EpisodeRecord:
         return self.unjudged.pop(episode)

@@ -9,30 +9,27 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
 from bench.agents.declaration import AgentSettingsError
-from bench.agents.registry import open_agent
 from bench.client import GatewayUnreachableError
 from bench.engines.batch import Batch, Collector
 from bench.engines.cluster import EngineError
 from bench.engines.work import Work
-from bench.judges.registry import JudgeSettingsError, open_judge
+from bench.judges.registry import JudgeSettingsError
 from bench.own import words_of
 from bench.record import Checkpoint, EpisodeRecord
 from bench.runs.driver import Driver, ModelDownError, Owed
 from bench.runs.episode import name_of
-from bench.runs.run import client_of, driver_of, upstream_of
+from bench.runs.run import here
 from bench.suites.suite import SuiteError
-from bench.wire import WireClient
 from cache import SnapshotError
 from gateway.server.process import raise_file_limit
 from gateway.settings_file import SettingsError
 from gateway.trace import TraceError
-from manifests.common.collector import calmed_collector
 
 log = logging.getLogger("finport")
 
@@ -112,7 +109,6 @@ class Player:
         self._is_open = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._driver: Driver | None = None
-        self._client: Any = None
         self._cpu_before_s = 0.0
         self._given = _Counters(work.plan.suite.name)
 
@@ -147,7 +143,7 @@ class Player:
         return Handover(
             batch,
             gone_on={name: gone_on.pop(name) for name in batch.names if name in gone_on},
-            client=self._client.counts() if isinstance(self._client, WireClient) else {},
+            client=driver.figures.get("gateway_calls", {}) if driver else {},
             cpu_s=time.process_time() - self._cpu_before_s,
             failure=self._failure(),
             is_over=self._is_over,
@@ -181,25 +177,14 @@ class Player:
         """Open all that is needed, play until cancelled, and close it."""
         work = self._work
         settings, plan, catalog = work.settings_of(self._number), work.plan, work.catalog
-        async with AsyncExitStack() as parts:
-            streaks = plan.streaks()
-            opened_agent = open_agent(plan.agent, catalog, streak=streaks[0])
-            agent = await parts.enter_async_context(opened_agent)
-            opened_judge = open_judge(plan.judge, catalog, streak=streaks[1])
-            judge = await parts.enter_async_context(opened_judge)
-            opening = client_of(plan, settings, catalog, self._collector.calls)
-            client = self._client = await parts.enter_async_context(opening)
-            about = await upstream_of(client, settings, plan.suite)
-            driver = self._driver = await driver_of(
-                plan, settings, catalog, agent, judge, client, self._collector, streaks
-            )
+        async with here(plan, settings, catalog) as start, start(self._collector) as driver:
+            self._driver, about = driver, dict(self._collector.about)
             self._opened = Opened(
-                socket.gethostname(), software(work), about, agent.name, driver.goes_on
+                socket.gethostname(), software(work), about, driver.agent.name, driver.goes_on
             )
             self._is_open.set()
             self._cpu_before_s = time.process_time()
-            with calmed_collector():
-                await driver.play(self._owed.get, most=plan.concurrency)
+            await driver.play(self._owed.get, most=plan.concurrency)
 
     def _ended(self) -> None:
         self._is_open.set()

@@ -61,10 +61,11 @@ from bench.runs.metrics import Tally
 from bench.runs.resume import Begun
 from bench.suites.suite import Environment, Suite
 from bench.task import Task
+from bench.wire import WireClient
 from gateway import CallContext, ErrorCode, Gateway, Result
 from gateway.context import QUERY_CHARS
 from gateway.pipeline.bind import REDACTED
-from gateway.trace import TraceError
+from gateway.trace import Trace, TraceError
 from manifests import Manifest
 
 log = logging.getLogger("finport")
@@ -125,7 +126,7 @@ class RunRecords(Protocol):
     checkpoints of those in sessions, and transcripts, unless these two are None. `begun` has the
     checkpoints of interrupted episodes, and `finished` names those that need not be run. `unjudged`
     names those that need not be played any more, but lack a judgement; `recorded` gives their
-    records.
+    records. `begin` notes where answers come from.
     """
 
     finished: set[str]
@@ -135,7 +136,7 @@ class RunRecords(Protocol):
     def unjudged(self) -> Collection[str]: ...
 
     @property
-    def calls(self) -> Stream: ...
+    def calls(self) -> Trace: ...
 
     @property
     def episodes(self) -> Stream: ...
@@ -145,6 +146,8 @@ class RunRecords(Protocol):
 
     @property
     def transcripts(self) -> Stream | None: ...
+
+    async def begin(self, about: Mapping[str, Any]) -> None: ...
 
     async def recorded(self, episode: str) -> EpisodeRecord: ...
 
@@ -161,7 +164,7 @@ class Driver:
     episodes are opened. `streaks` tell when a model is down.
 
     `began` is when it began to play, by the performance counter. `gone_on` has, by interrupted
-    episode, how many calls it did not need to decide on again. `figures` are for `run.json`.
+    episode, how many calls it did not need to decide on again.
     """
 
     def __init__(
@@ -188,10 +191,9 @@ class Driver:
         self.gone_on: dict[str, int] = {}
         self.goes_on = bool(getattr(agent, "goes_on", False))
         self.began: float | None = None
-        self.figures: dict[str, Any] = {}
+        self.agent = agent
         self._opened_with = environment
         self._suite = suite
-        self._agent = agent
         self._ended = agent.ended if isinstance(agent, FunctionAgent) else None
         self._client = client
         self._is_remote = isinstance(client, HttpClient)
@@ -208,6 +210,13 @@ class Driver:
         self._host: asyncio.Task[None] | None = None
         self._withheld = withheld
         self._streaks = streaks
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What its client knows, for `run.json`; a snapshot that is recorded has its id at last."""
+        if isinstance(self._client, WireClient):
+            return {"gateway_calls": self._client.counts()}
+        return {"snapshot": self._client.snapshot_id} if isinstance(self._client, Gateway) else {}
 
     async def hosts(self) -> dict[str, dict[str, Any]]:
         """The states of the gateway's upstream hosts, by name; empty if it does not give them."""
@@ -323,7 +332,7 @@ class Driver:
         stream.put(line)
 
     async def _episode(self, task: Task, repeat: int) -> EpisodeRecord:
-        record = begun(self._suite, task, repeat, self._agent.name)
+        record = begun(self._suite, task, repeat, self.agent.name)
         episode = Episode(task, repeat, rounds_left=self._limits.rounds)
         record.model_calls = episode.model_calls
         course = _Course(episode, record)
@@ -379,7 +388,7 @@ class Driver:
             if host is not None and host.cancelling():
                 raise asyncio.CancelledError
             step = episode.step = len(rounds) + 1
-            turn = checked(await self._agent.act(episode))
+            turn = checked(await self.agent.act(episode))
             if limit.expired():  # the agent ignored its cancellation
                 raise TimeoutError
             calls = []
@@ -457,26 +466,14 @@ class Driver:
         opened. It is closed however the episode ends, except that a run that is being cancelled
         does not wait for it.
         """
-        context = CallContext(episode=record.episode, step=DRIVER)
-        arguments = {**environment.arguments, **self._opened_with}
-        call = ToolCall(environment.opening, arguments)
-        made = pending(call, DRIVER)
-        record.tool_calls.append(made)
-        reply = await self._client.call(call.tool, call.arguments, context)
-        answered(made, reply)
-        session = Session.of(reply, environment)
-        made.output = str(made.output).replace(session.id, REDACTED)
+        session = await Session.open(self._client, record, environment, self._opened_with)
         try:
             yield session
         finally:
             if not self._is_told_to_end():
-                closing = pending(ToolCall(environment.closing, {}), DRIVER)
-                record.tool_calls.append(closing)
-                named = {SESSION: session.id}
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CLOSING_S):
-                        reply = await self._client.call(environment.closing, named, context)
-                        answered(closing, reply)
+                        await session.close(self._client, record)
 
     async def _go_on(self, course: "_Course", session: "Session") -> None:
         """Bring the session of an episode that was interrupted to its last checkpoint, and the
@@ -544,7 +541,7 @@ class Driver:
         """
         chars, tokens = self._limits.output_chars, self._limits.output_tokens
         if chars is None and tokens is None:
-            chars = getattr(self._agent, "output_chars", None)
+            chars = getattr(self.agent, "output_chars", None)
         if chars is None and tokens is None:
             return {"episode": episode}
         question = task.question[:QUERY_CHARS]
@@ -608,7 +605,21 @@ class Session:
     environment: Environment
 
     @classmethod
-    def of(cls, reply: Result, environment: Environment) -> "Session":
+    async def open(
+        cls,
+        client: ToolClient,
+        record: EpisodeRecord,
+        environment: Environment,
+        further: Mapping[str, Any] = MappingProxyType({}),
+    ) -> "Session":
+        """Open a session with the environment's arguments and `further` ones; the call is noted in
+        the record, without the session's id. Raises `SessionError`.
+        """
+        opening = ToolCall(environment.opening, {**environment.arguments, **further})
+        made = pending(opening, DRIVER)
+        record.tool_calls.append(made)
+        context = CallContext(episode=record.episode, step=DRIVER)
+        reply = answered(made, await client.call(opening.tool, opening.arguments, context))
         if reply.error is not None:
             raise SessionError(reply.message or reply.code)
         try:
@@ -617,7 +628,15 @@ class Session:
             found = None
         if not isinstance(found, str):
             raise SessionError(f"{environment.opening} gave no session")
+        made.output = str(made.output).replace(found, REDACTED)
         return cls(found, environment)
+
+    async def close(self, client: ToolClient, record: EpisodeRecord) -> None:
+        closing = self.environment.closing
+        made = pending(ToolCall(closing, {}), DRIVER)
+        record.tool_calls.append(made)
+        context = CallContext(episode=record.episode, step=DRIVER)
+        answered(made, await client.call(closing, {SESSION: self.id}, context))
 
     def named_in(self, call: ToolCall) -> ToolCall:
         if call.problem is not None:

@@ -12,16 +12,17 @@ from typing import Any
 from bench.agents import Agent, Episode, Round
 from bench.agents.conversation import FunctionTools
 from bench.agents.declaration import AgentSettingsError
+from bench.agents.registry import open_agent
 from bench.judges.judge import JudgeParts
 from bench.models.client import RETRIES
 from bench.models.need import BYTES_A_CHARACTER, Amounts, ModelBound, ModelNeed, Within
 from bench.models.prices import Price, Prices
 from bench.runs.driver import owed
-from bench.runs.run import RunPlan, names_offered
-from bench.suites.suite import Suite
-from gateway import Result
+from bench.runs.run import RunPlan, made_ready, names_offered
+from gateway import GatewaySettings, Result
 from gateway.pipeline.bind import Binder, BoundCall, InvalidCall
-from gateway.upstreams.hosts import host_of
+from gateway.upstreams.hosts import host_of, plans_of
+from gateway.upstreams.quota import left_by_host
 from manifests import Catalog
 
 PLANNED = Result("", "planned")
@@ -47,10 +48,27 @@ class HostNeed:
     runs_out_at_most: int | None = None
 
 
-def model_bounds(plan: RunPlan, catalog: Catalog) -> list[ModelBound]:
-    """What a run requests of the agent's model and of the judge's; empty without any.
+async def forecast(
+    plan: RunPlan, settings: GatewaySettings, catalog: Catalog
+) -> tuple[list[HostNeed] | None, list[ModelBound]]:
+    """What a run will request of each host, None if that depends on a model, and of each model.
     Raises `SuiteError`, and `AgentSettingsError` for an agent or a judge that does not say it.
     """
+    kind = plan.agent.type
+    if kind.reads_answers and kind.need is None:
+        text = "agents whose calls do not depend on answers, and for llm, fatr, finmem"
+        raise AgentSettingsError(f"--plan is for {text}")
+    settings, catalog = made_ready(plan, settings, catalog)
+    models = _model_bounds(plan, catalog)
+    if kind.reads_answers:
+        return None, models
+    left = left_by_host(settings.ledger_path, settings.secrets, plans_of(settings, catalog))
+    async with open_agent(plan.agent, catalog, is_forecast=True) as agent:
+        return await _host_needs(plan, agent, catalog, left, settings.retries + 1), models
+
+
+def _model_bounds(plan: RunPlan, catalog: Catalog) -> list[ModelBound]:
+    """What a run requests of the agent's model and of the judge's; empty without any."""
     agent, judge = plan.agent, plan.judge
     of_agent, of_judge = agent.type.need, judge.type.need if judge.type else None
     parts = JudgeParts(catalog, None, judge.repeats, judge.protocol)
@@ -165,23 +183,17 @@ def _amounts(
     return Amounts(need.requests, into, out, price.most(into, out))
 
 
-async def needs(
-    suite: Suite,
-    agent: Agent,
-    episodes: int,
-    catalog: Catalog,
-    left: Mapping[str, int],
-    *,
-    attempts: int,
-    rounds: int,
+async def _host_needs(
+    plan: RunPlan, agent: Agent, catalog: Catalog, left: Mapping[str, int], attempts: int
 ) -> list[HostNeed]:
     """Needs by host, the largest first. A call is tried at most `attempts` times; `left` is by host
     what quotas still allow.
     """
     binder, keys = Binder(catalog), set[str]()
     hosts: dict[str, HostNeed] = {}
-    for number, (task, repeat) in enumerate(owed(suite, episodes), 1):
-        for bound in await _calls(agent, Episode(task, repeat, rounds_left=rounds), binder):
+    for number, (task, repeat) in enumerate(owed(plan.suite, plan.episodes), 1):
+        episode = Episode(task, repeat, rounds_left=plan.limits.rounds)
+        for bound in await _calls(agent, episode, binder):
             host = host_of(bound.plan.manifest)
             need = hosts.setdefault(host, HostNeed(host, left=left.get(host)))
             need.calls += 1

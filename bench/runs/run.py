@@ -19,10 +19,8 @@ import orjson
 from anyio import to_thread
 
 from adapters.fault import UpstreamFault
-from bench.agents import Agent
 from bench.agents.registry import AgentSettings, open_agent
 from bench.environment import GATEWAY_KEY
-from bench.judges import Judge
 from bench.judges.registry import JudgeSettings, open_judge
 from bench.models.client import ErrorStreak
 from bench.models.prices import Prices
@@ -139,7 +137,9 @@ class Playing(Progress, Protocol):
     goes_on: bool
     most_in_flight: int
     began: float | None
-    figures: dict[str, Any]
+
+    @property
+    def figures(self) -> dict[str, Any]: ...
 
     async def run(self, episodes: int) -> None: ...
 
@@ -217,7 +217,7 @@ def made_ready(
 @asynccontextmanager
 async def here(
     plan: RunPlan, settings: GatewaySettings, catalog: Catalog
-) -> AsyncIterator[Callable[[RunDirectory], AbstractAsyncContextManager[Driver]]]:
+) -> AsyncIterator[Callable[[RunRecords], AbstractAsyncContextManager[Driver]]]:
     """The engine that plays all episodes in this process."""
     streaks = plan.streaks()
     async with (
@@ -226,18 +226,26 @@ async def here(
     ):
 
         @asynccontextmanager
-        async def start(directory: RunDirectory) -> AsyncIterator[Driver]:
-            async with client_of(plan, settings, catalog, directory.calls) as client:
-                await directory.begin(await upstream_of(client, settings, plan.suite))
-                driver = await driver_of(
-                    plan, settings, catalog, agent, judge, client, directory, streaks
+        async def start(records: RunRecords) -> AsyncIterator[Driver]:
+            async with client_of(plan, settings, catalog, records.calls) as client:
+                await records.begin(await upstream_of(client, settings, plan.suite))
+                driver = Driver(
+                    plan.suite,
+                    agent,
+                    client,
+                    records,
+                    concurrency=plan.concurrency,
+                    limits=plan.limits,
+                    starts_per_s=plan.starts_per_s,
+                    offer=await _offer_of(plan, settings, catalog),
+                    judge=judge,
+                    judge_s=plan.judge.wall_s,
+                    environment=plan.environment,
+                    withheld={tool.name for tool in catalog.select(intent="transactional")},
+                    streaks=[streak for streak in streaks if streak is not None],
                 )
                 with calmed_collector():
                     yield driver
-            if isinstance(client, WireClient):
-                driver.figures["gateway_calls"] = client.counts()
-            else:
-                driver.figures["snapshot"] = client.snapshot_id  # a recorded one has its id by now
 
         yield start
 
@@ -252,33 +260,6 @@ def _gone_on(directory: RunDirectory, player: Playing) -> dict[str, Any]:
         return {}
     calls = sum(moves.values())
     return {"gone_on": {"episodes": len(moves), "calls": calls, "begun_again": again}}
-
-
-async def driver_of(
-    plan: RunPlan,
-    settings: GatewaySettings,
-    catalog: Catalog,
-    agent: Agent,
-    judge: Judge | None,
-    client: Gateway | WireClient,
-    records: RunRecords,
-    streaks: Sequence[ErrorStreak | None] = (),
-) -> Driver:
-    return Driver(
-        plan.suite,
-        agent,
-        client,
-        records,
-        concurrency=plan.concurrency,
-        limits=plan.limits,
-        starts_per_s=plan.starts_per_s,
-        offer=await _offer_of(plan, settings, catalog),
-        judge=judge,
-        judge_s=plan.judge.wall_s,
-        environment=plan.environment,
-        withheld={tool.name for tool in catalog.select(intent="transactional")},
-        streaks=[streak for streak in streaks if streak is not None],
-    )
 
 
 async def _offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) -> Offer | None:

@@ -14,11 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.checkout import ROOT
 from tests.support.commands import FINBENCH
-
-SNAPSHOT = ROOT / "tests" / "bench" / "runs" / "data" / "recorded.snap"
-"""Answers to some of the calls of the starter suite; the others fail."""
 
 STORE_BYTES = 80 * 2**20
 _SOON = {"health_check_period_ms": 300, "health_check_failure_threshold": 5}

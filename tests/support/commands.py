@@ -2,11 +2,12 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,21 +39,17 @@ def finport_process(*arguments: str, cache: Path | None = None) -> subprocess.Co
 
 
 def finbench_on_a_full_disk(room: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process whose files may have so many bytes."""
-    code = (
-        "import resource, signal;"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}));"
-        f"{FINBENCH[-1]}"
-    )
-    return subprocess.run(
-        [sys.executable, "-B", "-c", code, *arguments],
-        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    """The command in this process, while its files may have so many bytes: Python ignores the
+    signal for a longer one.
+    """
+    before, writes = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        return finbench(*arguments)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = writes
 
 
 @contextmanager
@@ -107,13 +104,11 @@ def finbench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 
-def finbench_process(
-    *arguments: str, program: Sequence[str] = FINBENCH
-) -> subprocess.CompletedProcess[str]:
+def finbench_process(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The command as a process, where that matters."""
     env = {**os.environ, "FINPORT_CACHE_DIR": "cache"}
     return subprocess.run(
-        [*program, *arguments], env=env, capture_output=True, text=True, timeout=120, check=False
+        [*FINBENCH, *arguments], env=env, capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -124,23 +119,13 @@ def finbench_begun(*arguments: str, **streams: Any) -> subprocess.Popen[str]:
     return subprocess.Popen([*FINBENCH, *arguments], env=env, text=True, **given)
 
 
-@contextmanager
-def simulated_model(*arguments: str) -> Iterator[str]:
-    """`finbench simulated-model` with these arguments; its base URL."""
-    process = finbench_begun("simulated-model", *arguments, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()[-1]
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
-
-
 def finbench_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command as a process in a folder, also for fixtures that outlive a test."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("FINPORT_")}
-    env |= {"FINPORT_CACHE_DIR": "cache", "FINPORT_AKSHARE_WORKERS": "1"}
-    command = [*FINBENCH, *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+    """The command in this process and in a folder, also for fixtures that outlive a test."""
+    env: dict[str, str | None] = {
+        **{name: None for name in os.environ if name.startswith("FINPORT_")},
+        "FINPORT_CACHE_DIR": "cache",
+        "FINPORT_AKSHARE_WORKERS": "1",
+    }
+    with chdir(folder):
+        done = CliRunner(env=env).invoke(main, arguments)
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)

@@ -4,8 +4,8 @@ and checks each request as an endpoint that takes nothing amiss would.
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -13,10 +13,12 @@ from typing import Any
 
 import orjson
 from aiohttp import web
+from anyio.from_thread import start_blocking_portal
 from pydantic import TypeAdapter, ValidationError
 
 from bench.agents import Agent
 from bench.models.client import ModelClient
+from bench.models.simulated import SimulatedModel
 from bench.rollouts import text_of
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
@@ -25,7 +27,7 @@ from bench.task import Task
 from cache import Entry
 from finport import Budget, compress
 from gateway import CallContext, Result
-from manifests import Manifest
+from manifests import Catalog, Manifest
 from tests.support.answers import answer
 from tests.support.upstreams import upstream
 
@@ -131,6 +133,14 @@ def check(body: dict[str, Any]) -> None:
             owed[call["id"]] += 1
         before = role
     assert not owed
+
+
+@contextmanager
+def simulated_model(tasks: Iterable[Task], **settings: Any) -> Iterator[str]:
+    """The URL of a simulated model of these tasks, for tests without an event loop."""
+    opened = SimulatedModel.open(tasks, Catalog.load(), **settings)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(opened) as model:
+        yield model.base_url
 
 
 @asynccontextmanager

@@ -7,6 +7,10 @@ from typing import Any
 import orjson
 
 from bench.record import EpisodeRecord, Judgement, ToolCallRecord
+from tests.support.checkout import ROOT
+
+SNAPSHOT = ROOT / "tests" / "bench" / "runs" / "data" / "recorded.snap"
+"""Answers to some of the calls of the starter suite; the others fail."""
 
 ABOUT = {"suite": "known", "suite_digest": "d1", "agent": "llm", "judge": "rules", "seed": 0}
 

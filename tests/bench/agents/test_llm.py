@@ -20,7 +20,7 @@ from gateway.errors import CallError
 from gateway.server.http import serve
 from gateway.trace import JsonLines
 from manifests import Catalog, Manifest
-from tests.support.commands import finbench_in
+from tests.support.commands import finbench
 from tests.support.markets import day, timeless, write_market
 from tests.support.played_model import INPUT, OUTPUT, TASK, Outputs, opened, play, playing, says
 from tests.support.waiting import at_little_cost
@@ -318,7 +318,7 @@ async def test_each_day_of_a_market_is_a_bounded_conversation_that_can_go_on(
             *("run", "investorbench", "--dataset", str(market), "--upstream", "simulated"),
             *("--agent", "llm", "--model", "played", "--base-url", played.url, "--json"),
         )
-        done = await to_thread.run_sync(finbench_in, tmp_path, *command, "--out", "whole")
+        done = await to_thread.run_sync(finbench, *command, "--out", "whole")
         assert done.returncode == 0, done.stderr
         whole = json.loads(done.stdout)
         longest = max(len(body["messages"]) for body in played.requests)
@@ -333,12 +333,12 @@ async def test_each_day_of_a_market_is_a_bounded_conversation_that_can_go_on(
 
         fails_on.add(7)
         again = (*command, "--out", "again")
-        failed = await to_thread.run_sync(finbench_in, tmp_path, *again)
+        failed = await to_thread.run_sync(finbench, *again)
         assert json.loads(failed.stdout)["usage"]["endings"] == {"model_error": 1}
-        done = await to_thread.run_sync(finbench_in, tmp_path, *again, "--resume", "--failed-too")
+        done = await to_thread.run_sync(finbench, *again, "--resume", "--failed-too")
         assert done.returncode == 0, done.stderr
     given = ("--format", "sft", "--min-score", "-9", "--test-share", "0", "--out", "sft")
-    done_too = await to_thread.run_sync(finbench_in, tmp_path, "export", "whole", *given)
+    done_too = await to_thread.run_sync(finbench, "export", "whole", *given)
     assert done_too.returncode == 0, done_too.stderr
     (line,) = (tmp_path / "sft/train.jsonl").read_text().splitlines()
     assert json.loads(line)["messages"][0]["role"] == "user", "what it was sent is not known"

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.commands import finbench, finbench_begun, simulated_model
+from bench.suites import load_suite
+from tests.support.commands import finbench, finbench_begun
+from tests.support.played_model import simulated_model
 from tests.support.runs import about
 from tests.support.waiting import block_until
+
+TASKS = load_suite("starter").tasks
 
 PRICES = '{"currency": "USD", "models": {"a": {"input": 1, "output": 2}}}'
 
@@ -44,7 +48,7 @@ def became(*options: str) -> tuple[int, dict[str, str]]:
 
 
 def test_a_sweep_that_was_killed_goes_on_and_ends_with_a_table() -> None:
-    with simulated_model("starter", "--latency-s", "0.2") as url:
+    with simulated_model(TASKS, latency_s=0.2) as url:
         write(url, concurrency=1)
         begun = finbench_begun("sweep", "sweep.json")
         second = Path("runs/sweep/one-fatr/episodes.jsonl")
@@ -77,7 +81,7 @@ def test_a_sweep_that_was_killed_goes_on_and_ends_with_a_table() -> None:
 
 
 def test_a_changed_cell_is_refused_and_more_episodes_are_played() -> None:
-    with simulated_model("starter") as url:
+    with simulated_model(TASKS) as url:
         write(url)
         assert became() == (0, dict.fromkeys(NAMES, "complete"))
         assert became() == (0, dict.fromkeys(NAMES, "complete before"))
@@ -95,7 +99,7 @@ def test_a_changed_cell_is_refused_and_more_episodes_are_played() -> None:
 
 
 def test_a_cell_that_fails_ends_no_other_and_is_played_again() -> None:
-    with simulated_model("starter") as url:
+    with simulated_model(TASKS) as url:
         write(url, concurrency=1)
         said = json.loads(Path("sweep.json").read_text())
         said["models"][0]["base-url"] = f"{url}/no"

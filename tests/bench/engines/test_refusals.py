@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import finbench, finbench_process
+from tests.support.commands import finbench
 
 RUN = ("run", "starter", "--engine", "ray", "--out", "out")
 
-WITHOUT_RAY = "import sys; sys.modules['ray'] = None; from bench.cli.main import main; main()"
 
-
-def test_without_ray_the_error_names_the_extra() -> None:
-    command = (sys.executable, "-c", WITHOUT_RAY)
-    done = finbench_process(*RUN, "--upstream", "simulated", program=command)
+def test_without_ray_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = finbench(*RUN, "--upstream", "simulated")
     assert done.returncode == 1
     assert "needs the extra `ray`: pip install 'finport[ray]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.support.clusters import (
-    SNAPSHOT,
     Nodes,
     counted,
     episodes,
@@ -21,7 +20,7 @@ from tests.support.clusters import (
 )
 from tests.support.commands import finbench
 from tests.support.played_model import completion
-from tests.support.runs import about
+from tests.support.runs import SNAPSHOT, about
 from tests.support.servers import json_server
 from tests.support.waiting import block_until
 

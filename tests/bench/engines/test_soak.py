@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clusters import SNAPSHOT, Nodes, counted, episodes, nodes
+from tests.support.clusters import Nodes, counted, episodes, nodes
 from tests.support.commands import finbench
-from tests.support.runs import about
+from tests.support.runs import SNAPSHOT, about
 from tests.support.waiting import block_until
 
 pytestmark = pytest.mark.soak

@@ -151,7 +151,7 @@ def test_run_json_names_the_variables_and_holds_no_key(
         [
             *("run", "starter", "--upstream", "simulated", "--episodes", "1", "--agent", "llm"),
             *("--model", "m", "--base-url", ELSEWHERE, "--judge", "llm", "--out", "out"),
-            *("--max-wall-s", "0.01"),
+            *("--max-wall-s", "0.01", "--top-k", "0"),
         ],
     )
     assert done.exit_code in (0, 1), done.output  # whether the model was asked in that time

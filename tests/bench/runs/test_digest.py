@@ -16,7 +16,7 @@ from tests.support.runs import lines_of
 
 
 def run(out: str, *options: str) -> dict[str, Any]:
-    common = ("run", "starter", "--episodes", "216", "--snapshot", "s.snap", "--out", out)
+    common = ("run", "starter", "--episodes", "108", "--snapshot", "s.snap", "--out", out)
     done = finbench(*common, *options)
     assert done.returncode == 0, done.stderr
     about: dict[str, Any] = json.loads(Path(out, "run.json").read_text())
@@ -74,6 +74,11 @@ def test_mode_and_snapshot_are_for_an_embedded_gateway() -> None:
     assert not Path("out").exists(), "the corrected command may take the name"
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("run")
+
+
 def write(folder: Path, calls: list[dict[str, Any]], episodes: list[dict[str, Any]]) -> str:
     for name, records in (("calls", calls), ("episodes", episodes)):
         text = "".join(f"{json.dumps(record)}\n" for record in records)
@@ -88,12 +93,11 @@ records = st.lists(
 
 @given(records, records, st.randoms(use_true_random=False))
 def test_order_and_times_do_not_matter_and_all_else_does(
-    tmp_path_factory: pytest.TempPathFactory,
+    folder: Path,
     calls: list[dict[str, Any]],
     episodes: list[dict[str, Any]],
     luck: random.Random,
 ) -> None:
-    folder = tmp_path_factory.mktemp("run")
     digest = write(folder, calls, episodes)
     timed = [
         {"call_id": str(luck.random()), "at": luck.random(), "elapsed_ms": luck.random(), **call}

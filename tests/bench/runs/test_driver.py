@@ -642,8 +642,8 @@ async def test_metrics_on_disk_never_tell_of_more_than_is_on_disk(tmp_path: Path
         return Turn(answer="x")
 
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        await driver_for(directory, Made(act), concurrency=50).run(720)
-    assert len(told) > 200
+        await driver_for(directory, Made(act), concurrency=50).run(288)
+    assert len(told) == 144
     assert all(counted <= lines for counted, lines in told), told
 
 

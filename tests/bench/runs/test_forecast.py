@@ -9,11 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli.main import main
+from bench.models.simulated import ModelFaults
+from bench.task import Task
 from gateway.upstreams.hosts import host_of
 from gateway.upstreams.quota import Ledger
 from manifests import Catalog
-from tests.support.commands import finbench, simulated_model
+from tests.support.commands import finbench
 from tests.support.markets import DAYS, write_market
+from tests.support.played_model import simulated_model
 
 RUN = ("run", "starter", "--episodes", "200", "--seed", "3")
 
@@ -107,20 +110,20 @@ def asked(url: str, *options: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("options", "faults"),
     [
-        (("--agent", "llm"), ("empty=0.2", "bad_json=0.2")),
-        (("--agent", "llm", "--max-output-tokens", "300"), ("unknown_tool=0.5",)),
-        (("--agent", "llm", "--max-rounds", "2", "--max-calls", "45"), ("too_many_calls=0.5",)),
-        (("--agent", "fatr", "--judge-protocol", "authors"), ("judge_invalid=0.1",)),
-        (("--agent", "fatr", "--agent-option", "reduce=true", "--no-inject"), ("length=0.1",)),
+        (("--agent", "llm"), {"empty": 0.2, "bad_json": 0.2}),
+        (("--agent", "llm", "--max-output-tokens", "300"), {"unknown_tool": 0.5}),
+        (("--agent", "llm", "--max-rounds", "2", "--max-calls", "45"), {"too_many_calls": 0.5}),
+        (("--agent", "fatr", "--judge-protocol", "authors"), {"judge_invalid": 0.1}),
+        (("--agent", "fatr", "--agent-option", "reduce=true", "--no-inject"), {"length": 0.1}),
     ],
 )
 def test_a_run_with_a_model_stays_within_its_bound(
-    options: tuple[str, ...], faults: tuple[str, ...]
+    options: tuple[str, ...], faults: dict[str, float]
 ) -> None:
     Path("tasks.jsonl").write_text("\n".join(map(json.dumps, TASKS)))
     Path("prices.toml").write_text(PRICES)
-    going_wrong = [text for fault in faults for text in ("--fault", fault)]
-    with simulated_model("own", "--dataset", "tasks.jsonl", *going_wrong) as url:
+    tasks = map(Task.model_validate, TASKS)
+    with simulated_model(tasks, faults=ModelFaults(**faults)) as url:
         planned = finbench(*asked(url, *options, "--plan"))
         assert planned.returncode == 0, planned.stderr
         assert not Path("runs").exists(), "nothing is begun"

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
 from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.resume import Resuming, settle
 from gateway.trace import TraceError
 from tests.support.commands import finbench, finbench_begun, finbench_on_a_full_disk
 from tests.support.records import episode as recorded
-from tests.support.runs import about, lines_of
+from tests.support.runs import SNAPSHOT, about, lines_of
 from tests.support.waiting import block_until
 
-SNAPSHOT = ("--snapshot", "s.snap")
+OFFLINE = ("run", "starter", "--mode", "offline", "--snapshot", str(SNAPSHOT))
 
 FEW = ("run", "starter", "--upstream", "simulated", "--no-call-rate", "1", "--out", "out")
 """Episodes without a call, for which no process of AkShare starts."""
@@ -54,10 +55,7 @@ def kill_when_grown(out: str, by: float, *command: str) -> None:
 def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
     episodes: int, kills: int
 ) -> None:
-    common = ("run", "starter", "--episodes", str(episodes), "--seed", "7", *SNAPSHOT)
-    recorded = finbench(*common, "--mode", "record", "--upstream", "simulated", "--out", "r")
-    assert recorded.returncode == 0, recorded.stderr
-    offline = (*common, "--mode", "offline")
+    offline = (*OFFLINE, "--episodes", str(episodes), "--seed", "7")
     assert finbench(*offline, "--out", "whole").returncode == 0
 
     concurrency = str(max(episodes // 100, 14))
@@ -81,11 +79,9 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
 
 
 def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
-    run = ("run", "starter", "--episodes", "144", *SNAPSHOT)
-    recorded = finbench(*run, "--mode", "record", "--upstream", "simulated", "--out", "r")
-    assert recorded.returncode == 0, recorded.stderr
-    assert finbench(*run, "--mode", "offline", "--out", "whole").returncode == 0
-    offline = (*run, "--mode", "offline", "--out", "out")
+    run = (*OFFLINE, "--episodes", "144")
+    assert finbench(*run, "--out", "whole").returncode == 0
+    offline = (*run, "--out", "out")
 
     nothing = finbench_on_a_full_disk(100, *offline)  # less than run.json
     assert nothing.returncode == 1
@@ -93,8 +89,11 @@ def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
     assert not Path("out").exists()
 
     some = finbench_on_a_full_disk(40_000, *offline)
-    assert some.returncode != 0
+    assert some.returncode == 1
+    assert some.stderr.startswith("finbench: ")
+    assert "File too large" in some.stderr
     assert "what was finished is in out, --resume goes on" in some.stderr
+    assert json.loads(finbench("score", "out", "--json").stdout)["episodes"] > 0
     assert about("out")["ended"] == "interrupted"
 
     finished = {name: whole_lines(f"out/{name}.jsonl") for name in ("calls", "episodes")}
@@ -294,20 +293,17 @@ async def test_a_run_whose_every_episode_is_owed_again_is_still_a_run(tmp_path: 
                 raise OSError("stopped at once")
 
 
-def test_a_directory_has_one_owner_and_resume_wants_one() -> None:
-    run = ("run", "starter", "--upstream", "simulated", "--think-s", "600", "--out", "out")
-    process = finbench_begun(*run)
-    try:
-        block_until(lambda: Path("out/run.json").exists())
-        refused = finbench(*run, "--resume")
+@pytest.mark.anyio
+async def test_a_directory_has_one_owner_and_resume_wants_one() -> None:
+    async with RunDirectory.open(Path("out"), {}) as run:
+        run.episodes.put(recorded())
+        refused = await to_thread.run_sync(finbench, *FEW, "--resume")
         said = "finbench: another process writes to out\n"
         assert (refused.returncode, refused.stderr) == (1, said)
-    finally:
-        process.kill()
-        process.wait()
     for options in (("--resume",), ("--failed-too", "--out", "x")):
-        assert finbench("run", "starter", *options).returncode == 2
-    gone = finbench("run", "starter", "--resume", "--out", "nowhere")
+        wrong = await to_thread.run_sync(finbench, "run", "starter", *options)
+        assert wrong.returncode == 2
+    gone = await to_thread.run_sync(finbench, *FEW[:-1], "nowhere", "--resume")
     assert gone.returncode == 1
     assert "nowhere" in gone.stderr
 

@@ -38,7 +38,7 @@ from manifests import Catalog
 from tests.support.commands import finbench
 from tests.support.played_model import TASK, Outputs, playing, says
 from tests.support.records import episode
-from tests.support.runs import lines_of
+from tests.support.runs import SNAPSHOT, lines_of
 
 pytestmark = pytest.mark.anyio
 
@@ -49,13 +49,12 @@ def with_answer(task: Task) -> Task:
     return task.model_copy(update={"answer": "12.5"})
 
 
-async def played(
-    folder: Path, catalog: Catalog, *, transcripts: bool = True, **faults: float
-) -> Run:
-    """A run of the simulated model and its judge."""
+async def played(folder: Path, catalog: Catalog, *, transcripts: bool = True) -> Run:
+    """A run of the simulated model and its judge, some of whose requests fail."""
     suite = load_suite("starter")
     suite = LabelledTasks(name=suite.name, tasks=map(with_answer, suite.tasks[:12]))
-    async with SimulatedModel.open(suite.tasks, catalog, faults=ModelFaults(**faults)) as model:
+    faults = ModelFaults(server_error=0.3)
+    async with SimulatedModel.open(suite.tasks, catalog, faults=faults) as model:
         plan = RunPlan(
             suite,
             "embedded",
@@ -66,17 +65,19 @@ async def played(
             top_k=5,
             transcripts=transcripts,
         )
-        settings = GatewaySettings(
-            upstream="simulated", cache_dir=folder / "cache", akshare_workers=1
-        )
+        settings = GatewaySettings(mode="offline", snapshot=SNAPSHOT, cache_dir=folder / "cache")
         await run(plan, folder / "run", settings, show=False, catalog=catalog)
     return Run.open(folder / "run")
 
 
+@pytest.fixture(scope="module")
+async def made(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return await played(tmp_path_factory.mktemp("made"), catalog)
+
+
 async def test_each_request_of_a_record_is_in_the_export_with_its_answer(
-    catalog: Catalog, tmp_path: Path
+    made: Run, tmp_path: Path
 ) -> None:
-    made = await played(tmp_path, catalog, server_error=0.3)
     out = tmp_path / "said.jsonl"
     told = await to_thread.run_sync(
         finbench, "export", str(made.path), "--format", "transcripts", "--out", str(out)
@@ -103,15 +104,15 @@ async def test_each_request_of_a_record_is_in_the_export_with_its_answer(
 
 
 async def test_a_report_has_them_and_a_run_without_them_has_no_file(
-    catalog: Catalog, tmp_path: Path
+    made: Run, catalog: Catalog, tmp_path: Path
 ) -> None:
-    made = await played(tmp_path, catalog)
-    told = await to_thread.run_sync(finbench, "report", str(made.path))
+    page = tmp_path / "page.html"
+    told = await to_thread.run_sync(finbench, "report", str(made.path), "--out", str(page))
     assert told.returncode == 0, told.stderr
-    page = (made.path / "report.html").read_text()
-    assert "TASK: constraints" in page
-    assert "Simulated: by whether the answer holds the reference" in page
-    assert "<title>starter by fatr with m " in page
+    text = page.read_text()
+    assert "TASK: constraints" in text
+    assert "Simulated: by whether the answer holds the reference" in text
+    assert "<title>starter by fatr with m " in text
     other = await played(tmp_path / "other", catalog, transcripts=False)
     assert not (other.path / "transcripts.jsonl").exists()
     told = await to_thread.run_sync(
@@ -121,9 +122,8 @@ async def test_a_report_has_them_and_a_run_without_them_has_no_file(
 
 
 async def test_a_run_that_is_judged_again_keeps_what_its_agent_said(
-    catalog: Catalog, tmp_path: Path
+    made: Run, tmp_path: Path
 ) -> None:
-    made = await played(tmp_path, catalog)
     again = tmp_path / "again"
     told = await to_thread.run_sync(
         finbench, "score", str(made.path), "--judge", "rules", "--out", str(again)
