@@ -116,9 +116,10 @@ async def test_a_caller_that_goes_away_does_not_take_the_others_along(
         assert held.asked == 1
 
 
-@pytest.mark.parametrize(
-    ("own", "settings", "fault", "told"),
-    [
+async def test_a_limit_of_a_caller_that_is_too_short_is_its_own_fault(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    cases: tuple[tuple[float | None, dict[str, Any], str, str], ...] = (
         (0.2, {}, "agent", "limit of 0.2 s was too short for an answer; allow 5 s or more"),
         (0.2, {"attempt_timeout_s": 0.5}, "agent", "allow 0.5 s or more"),
         (0.2, {"deadline_s": 60.0}, "agent", "or leave it out: then it is 60 s"),
@@ -127,21 +128,19 @@ async def test_a_caller_that_goes_away_does_not_take_the_others_along(
         (0.6, {"attempt_timeout_s": 0.6}, "tool", "answer within "),
         (None, {"deadline_s": 0.2}, "tool", "answer within "),
         (2 * PATIENCE_S, {"deadline_s": 0.2}, "tool", "answer within "),
-    ],
-)
-async def test_a_limit_of_a_caller_that_is_too_short_is_its_own_fault(
-    catalog: Catalog,
-    tmp_path: Path,
-    own: float | None,
-    settings: dict[str, Any],
-    fault: str,
-    told: str,
-) -> None:
-    async with open_local_gateway(catalog, tmp_path, Faults(hang_rate=1.0), **settings) as local:
-        result = await local.gateway.call(*COIN, CallContext(deadline_s=own))
-        assert result.error is not None
-        assert (result.error.code, result.error.fault) == ("timeout", fault)
-        assert told in result.error.message
+    )
+
+    async def check(number: int) -> None:
+        own, settings, fault, told = cases[number]
+        hanging = Faults(hang_rate=1.0)
+        opened = open_local_gateway(catalog, tmp_path / str(number), hanging, **settings)
+        async with opened as local:
+            error = (await local.gateway.call(*COIN, CallContext(deadline_s=own))).error
+            assert error is not None
+            assert (error.code, error.fault) == ("timeout", fault), cases[number]
+            assert told in error.message
+
+    await asyncio.gather(*map(check, range(len(cases))))
 
 
 async def test_rows_are_limited_and_the_whole_stays_reachable(local: LocalGateway) -> None:
