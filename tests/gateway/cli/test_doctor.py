@@ -401,6 +401,17 @@ async def test_subscriptions_are_told_for_each_key_and_host(tmp_path: Path) -> N
     assert "planted" not in done.output
 
 
+def test_a_cache_that_others_may_write(examine: Examine, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for mode, status in ((0o777, "warn"), (0o770, "warn"), (0o755, "ok")):
+        cache.chmod(mode)
+        seen = examine()[0]["cache folder"]
+        assert seen.status == status
+        assert ("others may write in it" in seen.found) == (status == "warn")
+        assert seen.advice.endswith(f"chmod 700 {cache}" if status == "warn" else "")
+
+
 def test_an_mcp_server_that_is_not_reached(examine: Examine, tmp_path: Path) -> None:
     script, secret = tmp_path / "desk.py", "unguessable-4711"
     shutil.copy(ROOT / "tests/support/mcp_upstream.py", script)
