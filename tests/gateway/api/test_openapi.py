@@ -249,10 +249,13 @@ async def test_keys_are_described_where_they_are_needed(catalog: Catalog, tmp_pa
         assert list(OPENAPI_31_VALIDATOR.iter_errors(said.document)) == []
 
 
-@pytest.fixture
-async def served_whole(catalog: Catalog, tmp_path: Path) -> AsyncIterator[ServedGateway]:
+@pytest.fixture(scope="module")
+async def served_whole(
+    catalog: Catalog, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ServedGateway]:
     """A served gateway with all tools."""
-    async with open_served_gateway(catalog, tmp_path, allow_transactional=True) as served:
+    folder = tmp_path_factory.mktemp("whole")
+    async with open_served_gateway(catalog, folder, allow_transactional=True) as served:
         yield served
 
 
