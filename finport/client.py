@@ -8,12 +8,13 @@ same with coroutines.
 import asyncio
 import inspect
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from os import PathLike
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 from weakref import finalize
 
@@ -47,23 +48,8 @@ class FoundTool:
     provider: str
 
 
-class _Backend(Protocol):
-    async def call(
-        self, tool: str, arguments: Mapping[str, Any], context: CallContext
-    ) -> Result: ...
-
-    async def search(self, query: str, limit: int, tags: Mapping[str, str]) -> list[FoundTool]: ...
-
-    async def names(self) -> list[str]: ...
-
-    async def manifest(self, name: str) -> Manifest | None: ...
-
-
-class AsyncClient:
+class AsyncClient(ABC):
     """Calls tools of one gateway. Made by `connect_async`."""
-
-    def __init__(self, backend: _Backend) -> None:
-        self._backend = backend
 
     async def call(
         self,
@@ -90,24 +76,32 @@ class AsyncClient:
     ) -> Result:
         """As `call`, with the arguments as a mapping."""
         context = CallContext(timeout_s, ALL if max_rows is None else max_rows)
-        return await self._backend.call(tool, arguments, context)
+        return await self._call(tool, arguments, context)
 
+    @abstractmethod
     async def search(self, query: str, limit: int = 10, **tags: str) -> list[FoundTool]:
         """The tools that fit a question, in English or Chinese, the best first. `tags` are
         `source`, `domain`, `timeliness`, `intent` and `provider`.
         """
-        return await self._backend.search(query, limit, tags)
 
+    @abstractmethod
     async def names(self) -> list[str]:
         """The names of all tools."""
-        return await self._backend.names()
 
     async def manifest(self, tool: str) -> Manifest:
         """All that is known about a tool. Raises `LookupError`."""
-        found = await self._backend.manifest(tool)
+        found = await self._manifest(tool)
         if found is None:
             raise LookupError(f"no tool is named {tool!r}")
         return found
+
+    @abstractmethod
+    async def _call(
+        self, tool: str, arguments: Mapping[str, Any], context: CallContext
+    ) -> Result: ...
+
+    @abstractmethod
+    async def _manifest(self, name: str) -> Manifest | None: ...
 
 
 @asynccontextmanager
@@ -129,14 +123,14 @@ async def connect_async(
             )
             finder = ToolFinder.of(gateway.catalog, gateway.settings)
             stack.push_async_callback(finder.aclose)
-            yield AsyncClient(_Embedded(gateway, finder))
+            yield _Embedded(gateway, finder)
             return
         if settings:
             names = ", ".join(settings)
             raise TypeError(f"{names}: only a gateway in this process takes settings")
         http = await stack.enter_async_context(HttpClient.open(url, Untraced(), key))
         await http.health()
-        yield AsyncClient(_Remote(http))
+        yield _Remote(http)
 
 
 def _functions(
@@ -300,17 +294,17 @@ class Tool:
         return f"<tool {self.manifest.name}{self.__signature__}>"
 
 
-class _Embedded:
+class _Embedded(AsyncClient):
     """A gateway in this process."""
 
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._gateway = gateway
         self._finder = finder
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
+    async def _call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
         return await self._gateway.call(tool, arguments, context)
 
-    async def search(self, query: str, limit: int, tags: Mapping[str, str]) -> list[FoundTool]:
+    async def search(self, query: str, limit: int = 10, **tags: str) -> list[FoundTool]:
         found = await self._finder.search(query, tags)
         return [
             FoundTool(tool.name, tool.description, tool.source, tool.home)
@@ -320,20 +314,20 @@ class _Embedded:
     async def names(self) -> list[str]:
         return [tool.name for tool in self._gateway.catalog]
 
-    async def manifest(self, name: str) -> Manifest | None:
+    async def _manifest(self, name: str) -> Manifest | None:
         return self._gateway.catalog.get(name)
 
 
-class _Remote:
+class _Remote(AsyncClient):
     """A gateway at a URL."""
 
     def __init__(self, http: HttpClient) -> None:
         self._http = http
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
+    async def _call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
         return await self._http.call(tool, arguments, context)
 
-    async def search(self, query: str, limit: int, tags: Mapping[str, str]) -> list[FoundTool]:
+    async def search(self, query: str, limit: int = 10, **tags: str) -> list[FoundTool]:
         listed = await self._http.get("/v1/tools", {"q": query, "limit": limit, **tags})
         return [_found(tool) for tool in listed["tools"]]
 
@@ -345,7 +339,7 @@ class _Remote:
             cursor = page.get("next_cursor")
         return names
 
-    async def manifest(self, name: str) -> Manifest | None:
+    async def _manifest(self, name: str) -> Manifest | None:
         said = await self._http.get(f"/v1/tools/{quote(name, safe='')}", {}, missing=None)
         if said is None:
             return None

@@ -6,6 +6,7 @@ from cache import rule_of
 from gateway.settings import GatewaySettings
 from gateway.upstreams.hosts import host_of
 from manifests import Manifest
+from manifests.common.duration import duration
 
 
 def describe(manifest: Manifest, settings: GatewaySettings) -> dict[str, Any]:
@@ -18,6 +19,19 @@ def describe(manifest: Manifest, settings: GatewaySettings) -> dict[str, Any]:
         "freshness": rule_of(manifest.timeliness, manifest.freshness).to_dict(),
         "price": price_of(manifest, settings),
     }
+
+
+def freshness_of(manifest: Manifest) -> str:
+    """How long an answer of the tool counts as fresh, in words."""
+    rule = rule_of(manifest.timeliness, manifest.freshness)
+    fresh = f"for {duration(rule.fresh_s)}"
+    if rule.updates_utc:
+        fresh = f"until the next {' or '.join(rule.to_dict()['updates_utc'])} UTC"
+    renewing, failing = duration(rule.stale_while_revalidate_s), duration(rule.stale_if_error_s)
+    return (
+        f"{fresh}; after that given for {renewing} while a newer one is fetched, and for {failing} "
+        "in place of an error"
+    )
 
 
 def price_of(manifest: Manifest, settings: GatewaySettings) -> dict[str, Any] | None:

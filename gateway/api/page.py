@@ -21,18 +21,17 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 from pydantic import Field, ValidationError
 
-from cache import Rule, rule_of
 from gateway.access.guard import ANYONE
 from gateway.api.models import TAGS, ToolFilter
 from gateway.api.reference import operations
 from gateway.api.responses import YEAR_S
 from gateway.api.route import CALLER
 from gateway.call import Gateway
+from gateway.describe import freshness_of
 from gateway.pipeline.bind import printable
 from gateway.search.finder import ToolFinder
 from manifests import Catalog, Manifest
 from manifests.catalog import MAX_QUERY
-from manifests.common.duration import duration
 from manifests.common.terminal import plain
 from manifests.export import arguments_schema
 from manifests.manifest import canonical_json
@@ -147,7 +146,7 @@ class WebPage:
             tool=manifest,
             changes=await shapes.last_changes(name) if shapes else [],
             fields=_fields(manifest),
-            freshness=_in_words(rule_of(manifest.timeliness, manifest.freshness)),
+            freshness=f"Fresh {freshness_of(manifest)}.",
             refused=not self._gateway.may_use(manifest, None),
             max_rows=self._gateway.settings.max_rows,
         )
@@ -291,20 +290,6 @@ def _text(value: object) -> str:
 
 def _utc(time: float) -> str:
     return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _in_words(rule: Rule) -> str:
-    """Say in a sentence how long an answer counts as fresh."""
-    said = rule.to_dict()
-    if "updates_utc" in said:
-        fresh = f"Fresh until the next {' or '.join(said['updates_utc'])} UTC"
-    else:
-        fresh = f"Fresh for {duration(rule.fresh_s)}"
-    renewing_s, failing_s = rule.stale_while_revalidate_s, rule.stale_if_error_s
-    return (
-        f"{fresh}; after that given for {duration(renewing_s)} while a newer one is fetched, and "
-        f"for {duration(failing_s)} in place of an error."
-    )
 
 
 def _coded(text: str) -> Markup:

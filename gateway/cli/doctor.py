@@ -5,10 +5,13 @@ connect but send no request; `--subscriptions` alone makes a call to each RapidA
 settings can't be read, checks that need them are left out.
 """
 
+import asyncio
 import os
+import socket
+import ssl
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +21,6 @@ from gateway.cli.options import echo_json, print_table, providers, run, upstream
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
-    from gateway.cli.reachability import Origin
     from gateway.settings import GatewaySettings
     from manifests import Catalog
 
@@ -31,6 +33,13 @@ SPARE_FILES = 1_000
 """Open files that a gateway needs in addition to its clients' connections."""
 
 PREFIX = "FINPORT_"
+
+AT_ONCE = 128
+"""Upstream hosts that are tried concurrently."""
+
+PLAIN_PORT = 80
+
+NO_ADDRESS = "the name has no address"
 
 MAX_SHOWN = 400
 """Characters of a finding that the table shows."""
@@ -92,7 +101,6 @@ async def _subscriptions(upstream: str | None, as_json: bool) -> int:
     """Call one tool of each RapidAPI host with each key. The exit code is 1 if a key is not
     subscribed to a host.
     """
-    import asyncio
     from pathlib import Path
 
     import orjson
@@ -357,10 +365,20 @@ async def _upstreams(
     return found
 
 
-def _origins(base_url: str | None, hosts: Iterable[str], *, tls: bool | None) -> list["Origin"]:
-    from urllib.parse import urlsplit
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The address of an upstream. `tls` None means https, or http if https does not answer."""
 
-    from gateway.cli.reachability import Origin
+    host: str
+    port: int = 443
+    tls: bool | None = True
+
+    def __str__(self) -> str:
+        return self.host if self.port == 443 else f"{self.host}:{self.port}"
+
+
+def _origins(base_url: str | None, hosts: Iterable[str], *, tls: bool | None) -> list[Origin]:
+    from urllib.parse import urlsplit
 
     if base_url is None:
         return [Origin(host, tls=tls) for host in sorted(hosts)]
@@ -369,9 +387,7 @@ def _origins(base_url: str | None, hosts: Iterable[str], *, tls: bool | None) ->
     return [Origin(parts.hostname or "", parts.port or (443 if is_https else 80), is_https)]
 
 
-async def _reached(name: str, origins: list["Origin"], timeout_s: float) -> Finding:
-    from gateway.cli.reachability import troubles
-
+async def _reached(name: str, origins: list[Origin], timeout_s: float) -> Finding:
     silent: defaultdict[str, list[str]] = defaultdict(list)
     for origin, reason in zip(origins, await troubles(origins, timeout_s), strict=True):
         if reason is not None:
@@ -384,6 +400,57 @@ async def _reached(name: str, origins: list["Origin"], timeout_s: float) -> Find
     found += f"; these did not: {'; '.join(reasons)}"
     advice = "tools of these hosts will fail until they answer: see the network, firewall and DNS"
     return Finding(f"{name} hosts", "warn" if answered else "fail", found, advice)
+
+
+async def troubles(origins: Iterable[Origin], timeout_s: float) -> list[str | None]:
+    """The `trouble` of each origin, in their order; at most `AT_ONCE` are tried at a time."""
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def reach(origin: Origin) -> str | None:
+        async with slots:
+            return await trouble(origin, timeout_s)
+
+    return await asyncio.gather(*map(reach, origins))
+
+
+async def trouble(origin: Origin, timeout_s: float) -> str | None:
+    """A short reason why no connection, with TLS if used, can be made within a time that bounds the
+    look-up of the name too; None if one can. No request is sent.
+    """
+    from manifests.common.threads import in_daemon
+
+    first = None
+    plain = [(PLAIN_PORT, False)] if origin.tls is None else []
+    for port, tls in ((origin.port, origin.tls is not False), *plain):
+        try:
+            async with asyncio.timeout(timeout_s):
+                reason = await in_daemon(_connect, origin.host, port, tls, timeout_s)
+        except TimeoutError:
+            reason = f"no answer within {timeout_s:g} s"
+        if reason in (None, NO_ADDRESS):
+            return reason
+        first = first or reason
+    return first
+
+
+def _connect(host: str, port: int, tls: bool, timeout_s: float) -> str | None:
+    try:
+        with socket.create_connection((host, port), timeout_s) as connection:
+            if tls:
+                ssl.create_default_context().wrap_socket(connection, server_hostname=host).close()
+    except TimeoutError:
+        return f"no answer within {timeout_s:g} s"
+    except ssl.SSLCertVerificationError as error:
+        return f"certificate: {error.verify_message}"
+    except ssl.SSLError:
+        return "no TLS"
+    except (socket.gaierror, UnicodeError):
+        return NO_ADDRESS
+    except ConnectionRefusedError:
+        return "refused"
+    except OSError as error:
+        return error.strerror or "no connection"
+    return None
 
 
 def row(finding: Finding) -> dict[str, object]:

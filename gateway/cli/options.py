@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 import orjson
@@ -32,7 +32,7 @@ def print_table(
     rows: Sequence[Mapping[str, object]], *, width: int = 120, wrapped: str | None = None
 ) -> None:
     """Print a table of at least `width` columns of the terminal, so that no cell is cut. If one
-    column is `wrapped`, the others stay on one line.
+    column is `wrapped`, the others stay on one line. Numbers stand to the right.
     """
     from rich.table import Table
     from rich.text import Text
@@ -41,10 +41,12 @@ def print_table(
 
     table = Table(box=None)
     for name in rows[0]:
-        table.add_column(name, no_wrap=wrapped not in (None, name), overflow="fold")
+        are_numbers = all(isinstance(row[name], int | float | None) for row in rows)
+        side: Literal["left", "right"] = "right" if are_numbers else "left"
+        table.add_column(name, side, no_wrap=wrapped not in (None, name), overflow="fold")
     for row in rows:
-        cells = ("" if cell is None else cell for cell in row.values())
-        table.add_row(*(cell if isinstance(cell, Text) else str(cell) for cell in cells))
+        cells = (f"{one:,}" if type(one) is int else one for one in row.values())
+        table.add_row(*(c if isinstance(c, Text) else "" if c is None else str(c) for c in cells))
     PlainConsole(narrowest=width).print(table)
 
 

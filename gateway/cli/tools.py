@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.options import echo_json, providers, read_settings, wrong_usage
-from manifests.common.duration import duration
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
-    from cache import Rule
     from manifests import Catalog, Manifest
 
 
@@ -120,7 +118,7 @@ def _show(manifest: "Manifest", price: dict[str, Any] | None) -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    from cache import rule_of
+    from gateway.describe import freshness_of
     from manifests import Signature
     from manifests.common.console import PlainConsole
 
@@ -150,7 +148,7 @@ def _show(manifest: "Manifest", price: dict[str, Any] | None) -> None:
         + ", ".join(manifest.regulatory_domains),
         "fresh": "never kept: executed for each call, where that is allowed"
         if manifest.intent_type == "transactional"
-        else _freshness(rule_of(manifest.timeliness, manifest.freshness)),
+        else freshness_of(manifest),
         "from": f"{manifest.source}, {', '.join(manifest.binding.hosts) or 'host not on record'}",
     }
     if manifest.provider is not None:
@@ -164,13 +162,3 @@ def _show(manifest: "Manifest", price: dict[str, Any] | None) -> None:
     url = f"localhost:8000/v1/tools/{manifest.name}"
     console.print(f"curl    curl -s {url} -d {shlex.quote(sample)}")
     console.print(f"python  await gateway.call({manifest.name!r}, {manifest.sample()!r})")
-
-
-def _freshness(rule: "Rule") -> str:
-    fresh = duration(rule.fresh_s)
-    if rule.updates_utc:
-        fresh = f"until the next of {' and '.join(rule.to_dict()['updates_utc'])} UTC"
-    return (
-        f"{fresh}; then {duration(rule.stale_while_revalidate_s)} while a newer answer is fetched, "
-        f"{duration(rule.stale_if_error_s)} if upstream fails"
-    )

@@ -95,7 +95,7 @@ def _shown(row: dict[str, Any], by: str, cost: str) -> dict[str, object]:
     cents = "{:,.2f}" if (row["cost"] or 1) >= 1 else "{:.2g}"
     known = [cents.format(row["cost"])] if row["cost"] is not None else []
     unknown = ["unknown"] if row["unpriced"] else []
-    shown = {name: f"{row[name]:,}" for name in _SUMS if name != "unpriced"}
+    shown = {name: row[name] for name in _SUMS if name != "unpriced"}
     return {by: row[by] or _NONE[by], **shown, cost: " + ".join([*known, *unknown])}
 
 

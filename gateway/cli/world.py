@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.options import OutPath, echo_json, failures
+from gateway.cli.options import OutPath, echo_json, failures, print_table
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def show(
             {"key": key, "name": one.name, "kind": one.kind, "close": made.close(key)}
             for key, one in LISTED.items()
         ]
-        _print(rows, as_json)
+        echo_json(rows) if as_json else print_table(rows)
         return
     key = _key(instrument)
     one = made.instrument(key)
@@ -69,7 +69,10 @@ def show(
         echo_json({"simulated": True, "seed": seed, **about, "days": days, "payouts": payouts})
         return
     echo(f"{key} {one.name}, {one.kind}, made up (seed {seed}, to {made.now})")
-    _print(days, as_json=False)
+    if days:
+        print_table(days)
+    else:
+        echo("no day of trading in this range")
 
 
 @world.command()
@@ -160,7 +163,7 @@ def tools(markdown: bool, as_json: bool) -> None:
         echo_json(rows)
     else:
         counted = ("real", "invented")
-        _print([{**row, **{name: len(row[name]) for name in counted}} for row in rows], False)
+        print_table([{**row, **{name: len(row[name]) for name in counted}} for row in rows])
 
 
 def _page(rows: list[dict[str, Any]]) -> str:
@@ -217,23 +220,3 @@ def _key(text: str) -> str:
     if not re.fullmatch(r"(sh|sz|bj)\d{6}|hk\d{5}|(us|coin|fx|future):[A-Z0-9.]{1,10}", key):
         raise click.UsageError(f"{text!r} is no instrument, such as 600519, AAPL or coin:BTC")
     return key
-
-
-def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    from manifests.common.console import PlainConsole
-
-    if as_json:
-        echo_json(rows)
-        return
-    if not rows:
-        echo("no day of trading in this range")
-        return
-    table = Table(box=SIMPLE)
-    for name, value in rows[0].items():
-        table.add_column(name, justify="left" if isinstance(value, str) else "right")
-    for row in rows:
-        table.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()))
-    PlainConsole(narrowest=100).print(table)

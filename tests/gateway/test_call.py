@@ -116,9 +116,10 @@ async def test_a_caller_that_goes_away_does_not_take_the_others_along(
         assert held.asked == 1
 
 
-@pytest.mark.parametrize(
-    ("own", "settings", "fault", "told"),
-    [
+async def test_a_limit_of_a_caller_that_is_too_short_is_its_own_fault(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    cases: tuple[tuple[float | None, dict[str, Any], str, str], ...] = (
         (0.2, {}, "agent", "limit of 0.2 s was too short for an answer; allow 5 s or more"),
         (0.2, {"attempt_timeout_s": 0.5}, "agent", "allow 0.5 s or more"),
         (0.2, {"deadline_s": 60.0}, "agent", "or leave it out: then it is 60 s"),
@@ -127,21 +128,19 @@ async def test_a_caller_that_goes_away_does_not_take_the_others_along(
         (0.6, {"attempt_timeout_s": 0.6}, "tool", "answer within "),
         (None, {"deadline_s": 0.2}, "tool", "answer within "),
         (2 * PATIENCE_S, {"deadline_s": 0.2}, "tool", "answer within "),
-    ],
-)
-async def test_a_limit_of_a_caller_that_is_too_short_is_its_own_fault(
-    catalog: Catalog,
-    tmp_path: Path,
-    own: float | None,
-    settings: dict[str, Any],
-    fault: str,
-    told: str,
-) -> None:
-    async with open_local_gateway(catalog, tmp_path, Faults(hang_rate=1.0), **settings) as local:
-        result = await local.gateway.call(*COIN, CallContext(deadline_s=own))
-        assert result.error is not None
-        assert (result.error.code, result.error.fault) == ("timeout", fault)
-        assert told in result.error.message
+    )
+
+    async def check(number: int) -> None:
+        own, settings, fault, told = cases[number]
+        hanging = Faults(hang_rate=1.0)
+        opened = open_local_gateway(catalog, tmp_path / str(number), hanging, **settings)
+        async with opened as local:
+            error = (await local.gateway.call(*COIN, CallContext(deadline_s=own))).error
+            assert error is not None
+            assert (error.code, error.fault) == ("timeout", fault), cases[number]
+            assert told in error.message
+
+    await asyncio.gather(*map(check, range(len(cases))))
 
 
 async def test_rows_are_limited_and_the_whole_stays_reachable(local: LocalGateway) -> None:
@@ -156,9 +155,8 @@ async def test_rows_are_limited_and_the_whole_stays_reachable(local: LocalGatewa
     assert (len(whole.value), whole.truncated, whole.handle) == (22, False, None)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "code", "telling"),
-    [
+async def test_bad_calls_get_a_clear_error(local: LocalGateway) -> None:
+    cases: tuple[tuple[str, dict[str, Any] | bytes, str, str], ...] = (
         ("stock_zh_a_hits", {}, "unknown_tool", "did you mean stock_zh_a_hist"),
         ("", {}, "unknown_tool", "no tool is named ''"),
         ("x" * 5_000, {}, "unknown_tool", "no tool is named"),
@@ -171,17 +169,14 @@ async def test_rows_are_limited_and_the_whole_stays_reachable(local: LocalGatewa
         ("get_coin", b"[]", "invalid_request", "must be one JSON object"),
         ("stock_zh_a_hist", {}, "invalid_arguments", "it names the instrument, so it has no"),
         ("stock_zh_a_hist", {"period": "hourly"}, "invalid_arguments", "'daily', 'weekly'"),
-    ],
-)
-async def test_bad_calls_get_a_clear_error(
-    local: LocalGateway, tool: str, arguments: dict[str, Any] | bytes, code: str, telling: str
-) -> None:
-    result = await local.gateway.call(tool, arguments)
-    assert result.error is not None
-    assert result.error.code == code
-    assert result.error.fault == ("tool" if code == "unavailable" else "agent")
-    assert telling in result.error.message
-    assert "Traceback" not in result.error.message
+    )
+    for tool, arguments, code, telling in cases:
+        error = (await local.gateway.call(tool, arguments)).error
+        assert error is not None, tool
+        assert error.code == code
+        assert error.fault == ("tool" if code == "unavailable" else "agent")
+        assert telling in error.message
+        assert "Traceback" not in error.message
     assert local.simulator.requests.total() == 0
 
 
@@ -272,9 +267,10 @@ async def test_a_cancelled_call_is_recorded_too(
     assert (record["code"], record["ok"], record["tool"]) == ("cancelled", False, "get_coin")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "recorded"),
-    [
+async def test_what_did_not_bind_is_recorded_bounded_and_without_credentials(
+    catalog: Catalog, tmp_path: Path, json_lines: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    cases: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
         ({"apikey": "p"}, {"apikey": "[redacted]"}),
         ({"X-RapidAPI-Key": "p"}, {"X-RapidAPI-Key": "[redacted]"}),
         (
@@ -286,23 +282,16 @@ async def test_a_cancelled_call_is_recorded_too(
         ({"keyword": "gold"}, {"keyword": "gold"}),
         ({"a": "x" * 9_000}, {"a": "x" * 200}),
         ({"a": "\ud800", "b": 10**80, "c": object()}, {"a": "?", "b": "[int]", "c": "[object]"}),
-    ],
-)
-async def test_what_did_not_bind_is_recorded_bounded_and_without_credentials(
-    catalog: Catalog,
-    tmp_path: Path,
-    json_lines: Callable[[str], list[dict[str, Any]]],
-    arguments: dict[str, Any],
-    recorded: dict[str, Any],
-) -> None:
+    )
     async with (
         JsonLines.open(tmp_path / "trace.jsonl") as trace,
         open_local_gateway(catalog, tmp_path, trace=trace) as local,
     ):
-        result = await local.gateway.call("get_reference_currencies", {**arguments, "zzz": 1})
-        assert result.error is not None
-    (record,) = json_lines("trace.jsonl")
-    assert record["arguments"] == {**recorded, "zzz": 1}
+        for arguments, _ in cases:
+            call = ("get_reference_currencies", {**arguments, "zzz": 1})
+            assert not (await local.gateway.call(*call)).ok
+    found = [record["arguments"] for record in json_lines("trace.jsonl")]
+    assert found == [{**recorded, "zzz": 1} for _, recorded in cases]
 
 
 async def test_a_flood_of_arguments_gets_a_short_answer(local: LocalGateway) -> None:

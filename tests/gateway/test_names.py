@@ -23,29 +23,24 @@ async def local(catalog: Catalog, tmp_path: Path) -> Any:
         yield opened
 
 
-@pytest.mark.parametrize(
-    ("tool", "name", "code"),
-    [
+async def test_a_name_stands_for_its_code_in_the_market_of_the_tool(local: LocalGateway) -> None:
+    for tool, name, code in (
         ("stock_zh_a_hist", "贵州茅台", "600519"),
         ("stock_zh_a_hist", "Kweichow Moutai", "600519"),
         ("stock_hk_hist", "腾讯控股", "00700"),
         ("stock_balance_sheet_by_report_em", "贵州茅台", "SH600519"),
         ("stock_zh_a_daily", "茅台", "sh600519"),
         ("index_zh_a_hist", "沪深300", "000300"),
-    ],
-)
-async def test_a_name_stands_for_its_code_in_the_market_of_the_tool(
-    local: LocalGateway, tool: str, name: str, code: str
-) -> None:
-    days = DAYS if "hist" in tool else {}
-    by_name = await local.gateway.call(tool, {"symbol": name, **days})
-    assert by_name.ok, by_name.message
-    assert by_name.resolved is not None
-    assert by_name.resolved["symbol"].startswith(f"{name} is ")
-    assert by_name.resolved["symbol"].endswith(f", {code}")
-    assert b'"resolved":{"symbol":' in by_name.to_json()
-    by_code = await local.gateway.call(tool, {"symbol": code, **days})
-    assert (by_code.source, by_code.digest) == ("cached", by_name.digest)
+    ):
+        days = DAYS if "hist" in tool else {}
+        by_name = await local.gateway.call(tool, {"symbol": name, **days})
+        assert by_name.ok, by_name.message
+        assert by_name.resolved is not None
+        assert by_name.resolved["symbol"].startswith(f"{name} is ")
+        assert by_name.resolved["symbol"].endswith(f", {code}")
+        assert b'"resolved":{"symbol":' in by_name.to_json()
+        by_code = await local.gateway.call(tool, {"symbol": code, **days})
+        assert (by_code.source, by_code.digest) == ("cached", by_name.digest)
     assert b"resolved" not in by_code.to_json()
 
 
@@ -89,21 +84,17 @@ async def test_names_are_not_looked_up_for_a_tool_that_the_caller_may_not_use(
     assert (await local.gateway.call("resolve_symbol", {"name": "茅台"}, bonds)).ok
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
+async def test_bad_arguments_of_resolve_symbol_are_the_agent_s(local: LocalGateway) -> None:
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"name": " "}, "name: is empty"),
         ({"name": "x", "limit": 0}, "limit: is 0, expected 1 to 100"),
         ({"name": "x", "market": "mars"}, "market: 'mars' is not one of amex, bj, "),
-    ],
-)
-async def test_bad_arguments_of_resolve_symbol_are_the_agent_s(
-    local: LocalGateway, arguments: dict[str, Any], text: str
-) -> None:
-    result = await local.gateway.call("resolve_symbol", arguments)
-    assert result.error is not None
-    assert (result.error.code, result.error.fault) == ("invalid_arguments", "agent")
-    assert text in result.error.message
+    )
+    for arguments, text in cases:
+        error = (await local.gateway.call("resolve_symbol", arguments)).error
+        assert error is not None
+        assert (error.code, error.fault) == ("invalid_arguments", "agent")
+        assert text in error.message
 
 
 async def test_resolve_symbol_is_a_tool_beside_the_catalogue(

@@ -1,6 +1,7 @@
 """Providers of the user's own: in the settings file and by flags, together, reloaded, refused."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -149,6 +150,9 @@ def test_tools_of_ones_own_are_recorded(tmp_path: Path) -> None:
     offline = ("--mode", "offline", "--snapshot", str(out))
     again = finport("call", "rate", "tenor=7D", *offline, cache=tmp_path, **own)
     assert '"rate": 3' in again.stdout
+    whole = ("--out", "whole.snap", "--upstream", "simulated", "--json")
+    done = finport("snapshot", "record", *whole, cache=tmp_path, FINPORT_CATALOG="none", **own)
+    assert json.loads(done.stdout)["tools"] == {"rate": 1}, "without --calls and --tools all"
 
 
 async def test_the_page_shows_arrays_and_hides_own_tools_without_a_key(tmp_path: Path) -> None:

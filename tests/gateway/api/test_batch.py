@@ -62,15 +62,15 @@ async def test_calls_are_answered_by_their_ids(served: ServedGateway) -> None:
         assert await batch(served, nothing) == (200, [])
 
 
-async def test_answers_come_as_calls_complete(served: ServedGateway) -> None:
-    await served.call("get_coin", {"uuid": "known"})
-    play(served.local, latency_s=0.3)
+async def test_answers_come_as_calls_complete(fresh: ServedGateway) -> None:
+    await fresh.call("get_coin", {"uuid": "known"})
+    play(fresh.local, latency_s=0.3)
     calls = [coin("slow"), coin("known"), coin("slow"), coin("known")]
-    _, answers = await batch(served, lines(calls))
+    _, answers = await batch(fresh, lines(calls))
     assert [a["id"] for a in answers[:2]] == [2, 4]
     assert {a["id"] for a in answers[2:]} == {1, 3}
     assert [a["provenance"]["source"] for a in answers] == ["cached", "cached", "live", "live"]
-    assert served.local.simulator.requests.total() == 2  # both slow ones shared a flight
+    assert fresh.local.simulator.requests.total() == 2  # both slow ones shared a flight
 
 
 async def test_a_bad_line_is_told_of_and_the_others_go_on(served: ServedGateway) -> None:
@@ -151,24 +151,24 @@ async def test_what_is_no_batch_is_refused_as_a_whole(served: ServedGateway) -> 
         assert (await batch(served, lines([coin("a")])))[0] == 200
 
 
-async def test_the_query_and_the_head_ask_the_same_of_all_calls(served: ServedGateway) -> None:
-    _, (answer,) = await batch(served, lines([HIST]), "?max_rows=2")
+async def test_the_query_and_the_head_ask_the_same_of_all_calls(fresh: ServedGateway) -> None:
+    _, (answer,) = await batch(fresh, lines([HIST]), "?max_rows=2")
     assert (len(answer["data"]), answer["truncated"]) == (2, True)
-    _, (answer,) = await batch(served, lines([HIST]), **{"Cache-Control": "only-if-cached"})
+    _, (answer,) = await batch(fresh, lines([HIST]), **{"Cache-Control": "only-if-cached"})
     assert answer["provenance"]["source"] == "cached"
-    _, answers = await batch(served, lines([coin("a"), coin("b")]), "?timeout_s=0.000001")
+    _, answers = await batch(fresh, lines([coin("a"), coin("b")]), "?timeout_s=0.000001")
     assert [a["error"]["code"] for a in answers] == ["timeout"] * 2
 
 
-async def test_so_many_calls_are_under_way_at_once_and_no_more(served: ServedGateway) -> None:
-    play(served.local, hang_rate=1.0)
+async def test_so_many_calls_are_under_way_at_once_and_no_more(fresh: ServedGateway) -> None:
+    play(fresh.local, hang_rate=1.0)
     body = lines(coin(f"c{n}") for n in range(50))
-    waiting = asyncio.create_task(batch(served, body, "?concurrency=7&timeout_s=60"))
-    await under_way(served.local, 7)
+    waiting = asyncio.create_task(batch(fresh, body, "?concurrency=7&timeout_s=60"))
+    await under_way(fresh.local, 7)
     await asyncio.sleep(0.1)
-    assert served.local.gateway.answers.under_way == 7
+    assert fresh.local.gateway.answers.under_way == 7
     waiting.cancel()
-    await under_way(served.local, 0)
+    await under_way(fresh.local, 0)
 
 
 async def test_answers_are_read_while_calls_are_sent(served: ServedGateway) -> None:
@@ -191,36 +191,36 @@ async def test_answers_are_read_while_calls_are_sent(served: ServedGateway) -> N
 
 
 async def test_a_client_that_goes_away_ends_only_what_it_alone_wanted(
-    served: ServedGateway,
+    fresh: ServedGateway,
 ) -> None:
-    play(served.local, hang_rate=1.0)
-    other = asyncio.create_task(served.call("get_coin", {"uuid": "shared"}))
-    await under_way(served.local, 1)
-    waiting = asyncio.create_task(batch(served, lines([coin("shared"), coin("mine"), coin("own")])))
-    await under_way(served.local, 3)
+    play(fresh.local, hang_rate=1.0)
+    other = asyncio.create_task(fresh.call("get_coin", {"uuid": "shared"}))
+    await under_way(fresh.local, 1)
+    waiting = asyncio.create_task(batch(fresh, lines([coin("shared"), coin("mine"), coin("own")])))
+    await under_way(fresh.local, 3)
     waiting.cancel()
-    await under_way(served.local, 1)
-    await until(lambda: served.local.gateway.outcomes == {"cancelled": 3})
+    await under_way(fresh.local, 1)
+    await until(lambda: fresh.local.gateway.outcomes == {"cancelled": 3})
     assert not other.done()
     other.cancel()
-    await under_way(served.local, 0)
-    play(served.local)
-    assert (await batch(served, lines([coin("mine")])))[1][0]["ok"]
+    await under_way(fresh.local, 0)
+    play(fresh.local)
+    assert (await batch(fresh, lines([coin("mine")])))[1][0]["ok"]
 
 
-async def test_a_client_that_does_not_read_is_not_read_from(served: ServedGateway) -> None:
-    _, whole = await served.call(HIST["tool"], HIST["arguments"])
-    host, port = served.url.removeprefix("http://").split(":")
+async def test_a_client_that_does_not_read_is_not_read_from(fresh: ServedGateway) -> None:
+    _, whole = await fresh.call(HIST["tool"], HIST["arguments"])
+    host, port = fresh.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST /v1/calls HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n"
     block = lines([HIST] * 500)
     writer.write(head.encode() + b"".join([b"%x\r\n%b\r\n" % (len(block), block)] * 40))
-    outcomes = served.local.gateway.outcomes
+    outcomes = fresh.local.gateway.outcomes
     await until(lambda: outcomes["cached"] > 1)
     made = await settled(lambda: outcomes["cached"])
     assert made * len(json.dumps(whole)) < 24 * 2**20  # what sockets hold
     assert made < 8_000
-    assert (await served.call("get_coin", {"uuid": "x"}))[0] == 200  # others are served meanwhile
+    assert (await fresh.call("get_coin", {"uuid": "x"}))[0] == 200  # others are fresh meanwhile
     writer.write(b"0\r\n\r\n")
     answered, end = 0, b""
     while not end.endswith(b"\r\n0\r\n\r\n"):
@@ -234,16 +234,16 @@ async def test_a_client_that_does_not_read_is_not_read_from(served: ServedGatewa
 
 
 async def test_a_client_that_goes_away_amid_its_answers_is_no_error(
-    served: ServedGateway, caplog: pytest.LogCaptureFixture
+    fresh: ServedGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await served.call(HIST["tool"], HIST["arguments"])
+    await fresh.call(HIST["tool"], HIST["arguments"])
     for _ in range(3):
         connector = aiohttp.TCPConnector(force_close=True)
         async with aiohttp.ClientSession(connector=connector) as leaving:
-            got = await leaving.post(f"{served.url}/v1/calls", data=BytesIO(lines([HIST] * 5_000)))
+            got = await leaving.post(f"{fresh.url}/v1/calls", data=BytesIO(lines([HIST] * 5_000)))
             await got.content.readline()
             got.close()
-    made = await settled(lambda: served.local.gateway.outcomes["cached"])
+    made = await settled(lambda: fresh.local.gateway.outcomes["cached"])
     assert made < 12_000
     assert not [r for r in caplog.records if r.levelname in ("WARNING", "ERROR")]
 
@@ -383,15 +383,15 @@ async def test_a_stream_begins_without_a_call_and_is_kept_open(served: ServedGat
         assert await stream.line() == b""
 
 
-async def test_single_calls_of_a_stream_are_cancelled(served: ServedGateway) -> None:
-    play(served.local, hang_rate=1.0)
-    async with streaming(served.url, "&concurrency=2") as stream:
+async def test_single_calls_of_a_stream_are_cancelled(fresh: ServedGateway) -> None:
+    play(fresh.local, hang_rate=1.0)
+    async with streaming(fresh.url, "&concurrency=2") as stream:
         stream.say(*(coin(f"c{n}", n) for n in range(4)))  # the last two wait in the queue
-        await until(lambda: served.local.simulator.requests.total() == 2)
-        play(served.local)
+        await until(lambda: fresh.local.simulator.requests.total() == 2)
+        play(fresh.local)
         stream.say({"cancel": 9}, {"cancel": [1]}, {"cancel": 3}, {"cancel": 0}, {"cancel": 0})
         found = [await stream.answer() for _ in range(3)]
-        await under_way(served.local, 1)
+        await under_way(fresh.local, 1)
         stream.say({"cancel": 1})
         found.append(await stream.answer())
         assert [(a["id"], a.get("error", {}).get("code")) for a in found if not a["ok"]] == [
@@ -399,16 +399,16 @@ async def test_single_calls_of_a_stream_are_cancelled(served: ServedGateway) -> 
             (3, "cancelled"),
             (1, "cancelled"),
         ]
-        assert served.local.gateway.outcomes["cancelled"] == 2  # one was never begun
+        assert fresh.local.gateway.outcomes["cancelled"] == 2  # one was never begun
         stream.say(coin("again", 0))
         assert (await stream.answer())["ok"]
 
 
-async def test_what_is_no_call_of_a_stream_is_told(served: ServedGateway) -> None:
-    play(served.local, hang_rate=1.0)
-    async with streaming(served.url) as stream:
+async def test_what_is_no_call_of_a_stream_is_told(fresh: ServedGateway) -> None:
+    play(fresh.local, hang_rate=1.0)
+    async with streaming(fresh.url) as stream:
         stream.say(coin("a", "a"))
-        await under_way(served.local, 1)
+        await under_way(fresh.local, 1)
         stream.say(coin("b", "a"))
         refused = await stream.answer()
         assert (refused["id"], refused["error"]["code"]) == (None, "invalid_request")
@@ -419,16 +419,16 @@ async def test_what_is_no_call_of_a_stream_is_told(served: ServedGateway) -> Non
         stream.say({**coin("c", "c"), "timeout_s": 0.01})
         answer = await stream.answer()
         assert (answer["id"], answer["error"]["code"]) == ("c", "timeout")
-    status, (problem,) = await batch(served, b"", "?stream=1", **{"Content-Type": JSON})
+    status, (problem,) = await batch(fresh, b"", "?stream=1", **{"Content-Type": JSON})
     assert (status, problem["error"]["code"]) == (400, "invalid_request")
 
 
 async def test_a_line_of_a_stream_that_is_no_call_takes_no_id_of_a_call(
-    served: ServedGateway,
+    fresh: ServedGateway,
 ) -> None:
     odd: list[object] = [None, [], 5, "get_coin", {"id": True}, {"id": [1]}, {"id": 1.5}]
     odd += [{**coin("x"), "id": []}, {**coin("x"), "id": {}}, {**coin("x"), "id": False}]
-    async with streaming(served.url) as stream:
+    async with streaming(fresh.url) as stream:
         for n, line in enumerate(odd):
             stream.say(coin("a", 2 * n + 1), line, coin("b", 2 * n + 2))
             found = [await stream.answer() for _ in range(3)]
@@ -438,13 +438,13 @@ async def test_a_line_of_a_stream_that_is_no_call_takes_no_id_of_a_call(
             assert f"line {3 * n + 2}" in told["error"]["message"]
         stream.say({"cancel": 4, "id": 4})
         assert "stands alone on its line" in (await stream.answer())["error"]["message"]
-    play(served.local, hang_rate=1.0)
-    async with streaming(served.url) as stream:
+    play(fresh.local, hang_rate=1.0)
+    async with streaming(fresh.url) as stream:
         stream.say(coin("c"), coin("d", 1))  # the first one is number 1, and has no id
-        await under_way(served.local, 2)
+        await under_way(fresh.local, 2)
         stream.say({"cancel": 1})
         assert (await stream.answer())["error"]["code"] == "cancelled"
-        await under_way(served.local, 1)
+        await under_way(fresh.local, 1)
 
 
 async def test_lines_that_are_no_calls_count_against_a_client(
@@ -473,11 +473,11 @@ async def test_records_of_a_table_are_set_apart_so_that_its_form_can_be_had_back
 
 
 async def test_a_stream_whose_client_does_not_read_is_not_read_from(
-    served: ServedGateway,
+    fresh: ServedGateway,
 ) -> None:
-    await served.call(HIST["tool"], HIST["arguments"])
-    outcomes = served.local.gateway.outcomes
-    host, port = served.url.removeprefix("http://").split(":")
+    await fresh.call(HIST["tool"], HIST["arguments"])
+    outcomes = fresh.local.gateway.outcomes
+    host, port = fresh.url.removeprefix("http://").split(":")
     _, writer = await asyncio.open_connection(host, int(port))
     head = "POST /v1/calls?stream=true HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked"
     blocks = [lines({**HIST, "id": n} for n in range(k, k + 500)) for k in range(0, 20_000, 500)]

@@ -270,13 +270,13 @@ async def test_call_tool_takes_arguments_as_models_give_them(served: ServedGatew
     ],
 )
 async def test_what_call_tool_would_have_to_guess_is_refused_and_recorded(
-    served: ServedGateway, tool: str, given_: dict[str, Any], words: str
+    fresh: ServedGateway, tool: str, given_: dict[str, Any], words: str
 ) -> None:
-    error = (await result_of(served, tool, given_))["error"]
+    error = (await result_of(fresh, tool, given_))["error"]
     assert error["code"] == "invalid_arguments"
     assert words in error["message"]
     assert "give all in arguments" in error["message"]
-    assert served.local.gateway.outcomes == {"invalid_arguments": 1}
+    assert fresh.local.gateway.outcomes == {"invalid_arguments": 1}
 
 
 async def test_clients_that_reserve_call_tool_and_arguments_have_names_that_they_take(
@@ -322,9 +322,9 @@ async def test_without_an_output_schema_a_result_is_text_alone(served: ServedGat
 
 @ERAS
 async def test_a_tool_that_was_found_is_told_to_be_called_through_call_tool(
-    served: ServedGateway, era: str
+    fresh: ServedGateway, era: str
 ) -> None:
-    async with Client(f"{served.url}/mcp", mode=era) as client:
+    async with Client(f"{fresh.url}/mcp", mode=era) as client:
         for given_ in ({"uuid": "x"}, {}, {"uuid": ["x"]}):
             direct = await client.call_tool("get_coin", given_)
             assert direct.is_error
@@ -333,10 +333,10 @@ async def test_a_tool_that_was_found_is_told_to_be_called_through_call_tool(
             assert "call_tool" in error["message"]
             called = await client.call_tool("call_tool", error["details"]["call_tool"])
             assert not called.is_error
-        assert served.local.gateway.outcomes["invalid_request"] == 3
+        assert fresh.local.gateway.outcomes["invalid_request"] == 3
         with pytest.raises(MCPError, match=r"Unknown tool: get_cion; did you mean .*get_coin"):
             await client.call_tool("get_cion", {})
-    async with Client(f"{served.url}/mcp?tools=domain:bond", mode=era) as client:
+    async with Client(f"{fresh.url}/mcp?tools=domain:bond", mode=era) as client:
         with pytest.raises(MCPError, match="bond_us_zh_rate; did you mean ") as caught:
             await client.call_tool("bond_us_zh_rate", {})
         near = caught.value.error.data["nearest"]
@@ -428,7 +428,7 @@ async def test_a_slow_call_is_told_of_while_it_goes_on(
 @pytest.mark.parametrize("hears", [False, True], ids=["json", "events"])
 @ERAS
 async def test_a_client_leaves_quietly_while_a_call_is_under_way(
-    served: ServedGateway,
+    fresh: ServedGateway,
     era: str,
     hears: bool,
     monkeypatch: pytest.MonkeyPatch,
@@ -437,7 +437,7 @@ async def test_a_client_leaves_quietly_while_a_call_is_under_way(
     """An answer to a cancelled call would meet a client that reads no more, and breaks there. So
     would a second notification, at a moment that nobody chooses: there is one.
     """
-    play(served.local, hang_rate=1.0)
+    play(fresh.local, hang_rate=1.0)
     heard = asyncio.Event()
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
@@ -446,92 +446,92 @@ async def test_a_client_leaves_quietly_while_a_call_is_under_way(
         heard.set()
 
     async def visit() -> None:
-        async with Client(f"{served.url}/mcp", mode=era) as client:
+        async with Client(f"{fresh.url}/mcp", mode=era) as client:
             await client.call_tool("call_tool", COIN, progress_callback=hear if hears else None)
 
     for _ in range(5):
         heard.clear()
         monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
         visiting = asyncio.create_task(visit())
-        await under_way(served.local, 1)
+        await under_way(fresh.local, 1)
         monkeypatch.setattr(mcp, "PROGRESS_S", PATIENCE_S)
         if hears:
             await heard.wait()
         visiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await visiting
-        await under_way(served.local, 0)
-    assert served.local.gateway.outcomes == {"cancelled": 5}
-    play(served.local)
-    async with Client(f"{served.url}/mcp", mode=era) as client:
+        await under_way(fresh.local, 0)
+    assert fresh.local.gateway.outcomes == {"cancelled": 5}
+    play(fresh.local)
+    async with Client(f"{fresh.url}/mcp", mode=era) as client:
         assert not (await client.call_tool("call_tool", COIN)).is_error
     assert not [r for r in caplog.records if r.levelname == "ERROR"]
 
 
 async def test_a_connection_that_closes_ends_the_work_upstream(
-    served: ServedGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    fresh: ServedGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    play(served.local, hang_rate=1.0)
+    play(fresh.local, hang_rate=1.0)
     call = request("tools/call", {"name": "call_tool", "arguments": COIN})
     streaming = request("tools/call", {**call["params"], "_meta": {"progressToken": 7}})
     for message in (call, streaming, [call]):
-        waiting = asyncio.create_task(post(served, message))
-        await under_way(served.local, 1)
+        waiting = asyncio.create_task(post(fresh, message))
+        await under_way(fresh.local, 1)
         waiting.cancel()
-        await under_way(served.local, 0)
+        await under_way(fresh.local, 0)
     monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
-    got = await served.client.post(f"{served.url}/mcp", json=streaming, headers={"Accept": BOTH})
+    got = await fresh.client.post(f"{fresh.url}/mcp", json=streaming, headers={"Accept": BOTH})
     assert b"notifications/progress" in await got.content.readuntil(b"\n\n")
     got.close()
-    await under_way(served.local, 0)
+    await under_way(fresh.local, 0)
     assert not [r for r in caplog.records if r.levelname in ("WARNING", "ERROR")]
 
 
 async def test_a_cancelled_stream_ends_without_an_answer_and_its_connection_lives_on(
-    served: ServedGateway, monkeypatch: pytest.MonkeyPatch
+    fresh: ServedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
-    play(served.local, hang_rate=1.0)
-    head = await session(served)
+    play(fresh.local, hang_rate=1.0)
+    head = await session(fresh)
     params = {"name": "call_tool", "arguments": COIN, "_meta": {"progressToken": "t"}}
     call = request("tools/call", params, "a")
-    async with served.client.post(
-        f"{served.url}/mcp", json=call, headers={**head, "Accept": BOTH}
+    async with fresh.client.post(
+        f"{fresh.url}/mcp", json=call, headers={**head, "Accept": BOTH}
     ) as got:
         assert got.content_type == "text/event-stream"
         assert got.headers.keys() >= {"X-Request-Id", "X-Content-Type-Options", "Cache-Control"}
         assert got.headers.getall("Server") == ["finport"]
         first = await got.content.readuntil(b"\n\n")
         assert b"notifications/progress" in first
-        await _cancel(served, head, "a")
+        await _cancel(fresh, head, "a")
         rest = await got.text()
     told = [json.loads(line[6:]) for line in rest.splitlines() if line.startswith("data: ")]
     assert all(message["method"] == "notifications/progress" for message in told)
-    await under_way(served.local, 0)
-    assert await post(served, request("ping"), head) == (200, request_answer({}))
+    await under_way(fresh.local, 0)
+    assert await post(fresh, request("ping"), head) == (200, request_answer({}))
 
 
 async def test_only_the_session_that_asked_can_cancel_by_notification(
-    served: ServedGateway,
+    fresh: ServedGateway,
 ) -> None:
-    play(served.local, hang_rate=1.0)
-    mine, other = await session(served), await session(served)
+    play(fresh.local, hang_rate=1.0)
+    mine, other = await session(fresh), await session(fresh)
     call = request("tools/call", {"name": "call_tool", "arguments": COIN}, 5)
-    waiting = asyncio.create_task(post(served, call, mine))
-    await under_way(served.local, 1)
+    waiting = asyncio.create_task(post(fresh, call, mine))
+    await under_way(fresh.local, 1)
     for stranger in (other, {}, mine | {"Mcp-Session-Id": "0" * 32}):
-        await _cancel(served, stranger, 5)
-    await _cancel(served, mine, "5")  # another id than 5
+        await _cancel(fresh, stranger, 5)
+    await _cancel(fresh, mine, "5")  # another id than 5
     await asyncio.sleep(0.05)
-    assert served.local.gateway.answers.under_way == 1
-    await _cancel(served, mine, 5)
+    assert fresh.local.gateway.answers.under_way == 1
+    await _cancel(fresh, mine, 5)
     assert await waiting == (200, None)
-    await under_way(served.local, 0)
-    await _cancel(served, mine, 5)  # nothing is left of it
+    await under_way(fresh.local, 0)
+    await _cancel(fresh, mine, 5)  # nothing is left of it
     no_events = mine | {"Accept": "application/json"}
-    waiting = asyncio.create_task(post(served, call, no_events))
-    await under_way(served.local, 1)
-    await _cancel(served, mine, 5)
+    waiting = asyncio.create_task(post(fresh, call, no_events))
+    await under_way(fresh.local, 1)
+    await _cancel(fresh, mine, 5)
     status, answer = await waiting
     assert (status, answer["id"], answer["error"]["code"]) == (200, 5, -32600), "it must be told"
 

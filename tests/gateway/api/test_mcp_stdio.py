@@ -17,6 +17,7 @@ from mcp import Client, StdioServerParameters
 from gateway.access.guard import Caller
 from gateway.api.mcp import REVISION_KEY
 from gateway.api.mcp_tools import OutputSchema, Visitor
+from gateway.api.subscriptions import LISTEN, SUBSCRIPTION_KEY
 from gateway.cli.mcp import OUTPUT_SCHEMAS
 from manifests import Catalog
 from tests.support.commands import finport
@@ -74,18 +75,42 @@ async def test_a_client_starts_it_finds_a_tool_and_calls_it(tmp_path: Path, era:
 
 
 def test_the_end_of_input_ends_it_when_all_is_answered(tmp_path: Path) -> None:
-    process = started(tmp_path, "--simulated-latency-s", "0.5", "--max-rows", "2")
-    table = {"name": "coins_get_analysis", "arguments": {"pair_id": 1}}
-    output, log = process.communicate(
-        lines(call(1), call(2, arguments=table), PING | {"id": "p"})[:-1], 60
+    """The options say how tools are listed. Clients that reserve the name of call_tool call it by
+    another.
+    """
+    options = ["--tools", "execute", "--page-size", "3", "--output-schema", "none"]
+    process = started(tmp_path, *options, "--simulated-latency-s", "0.5", "--max-rows", "2")
+    hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t"}}
+    wanted = {"notifications": {"toolsListChanged": True}, "_meta": META}
+    orders = (
+        {"name": "get_coin", "parameters": {"uuid": "x"}},
+        {"name": "coins_get_analysis", "parameters": {"pair_id": 1}},
     )
-    assert process.returncode == 0
-    assert next(iter(decoded(output))) == "p"
+    asked = (
+        *(call(n, name="execute_tool", arguments=order) for n, order in enumerate(orders)),
+        request(LISTEN, wanted, "stream"),
+        request("initialize", hello, "hello"),
+        LISTING | {"id": "list"},
+        PING | {"id": "p"},
+    )
+    output, log = process.communicate(lines(*asked)[:-1], 60)
+    assert (process.returncode, log) == (0, b"")
     answers = decoded(output)
+    assert [*answers].index("p") < min(map([*answers].index, (0, 1)))
     assert answers["p"]["result"] == {}
-    assert answers[1]["result"]["structuredContent"]["data"]["symbol"] == "x"
-    assert len(answers[2]["result"]["structuredContent"]["data"]) == 2
-    assert b"Traceback" not in log
+    assert answers["hello"]["result"]["protocolVersion"] == "2024-11-05"
+    assert answers["list"]["result"]["nextCursor"] == "3"
+    tools = answers["list"]["result"]["tools"]
+    assert [tool["name"] for tool in tools] == ["search_tools", "describe_tool", "execute_tool"]
+    assert not any("outputSchema" in tool for tool in tools)
+    told = [answers[n]["result"] for n in (0, 1)]
+    assert all(result.keys() == {"content", "isError"} for result in told)
+    coin, table = (json.loads(result["content"][0]["text"]) for result in told)
+    assert (coin["data"]["symbol"], len(table["data"])) == ("x", 2)
+    assert answers[None]["params"]["_meta"] == {SUBSCRIPTION_KEY: "stream"}
+    closed = answers["stream"]["result"]
+    assert closed["resultType"] == "complete"
+    assert closed["_meta"][SUBSCRIPTION_KEY] == "stream"
 
 
 def test_only_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
@@ -117,41 +142,20 @@ def test_only_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
         assert text in done.stderr
 
 
-def test_options_say_how_tools_are_listed(tmp_path: Path) -> None:
-    """Clients that reserve the name of call_tool call it by another."""
-    options = ("--tools", "execute", "--page-size", "3", "--output-schema", "none")
-    params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t"}}
-    order = {"name": "get_coin", "parameters": {"uuid": "x"}}
-    asked = (
-        request("initialize", params, "hello"),
-        LISTING,
-        call(2, name="execute_tool", arguments=order),
-    )
-    answers = decoded(started(tmp_path, *options).communicate(lines(*asked), 60)[0])
-    assert answers["hello"]["result"]["protocolVersion"] == "2024-11-05"
-    assert answers[1]["result"]["nextCursor"] == "3"
-    tools = answers[1]["result"]["tools"]
-    assert [tool["name"] for tool in tools] == ["search_tools", "describe_tool", "execute_tool"]
-    assert not any("outputSchema" in tool for tool in tools)
-    assert answers[2]["result"].keys() == {"content", "isError"}
-    assert answers[2]["result"]["isError"] is False
-
-
 def test_the_command_line_knows_every_output_schema() -> None:
     assert get_args(OutputSchema) == OUTPUT_SCHEMAS
     usual = Visitor(Caller())
     assert (usual.page_size, usual.output_schema) == (1_000, OUTPUT_SCHEMAS[0])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_at_once(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_it_at_once(tmp_path: Path) -> None:
     process = started(tmp_path, "--simulated-hang-rate", "1")
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(lines(call(2), PING))
     process.stdin.flush()
     assert json.loads(process.stdout.readline())["id"] == 1
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE_S) == 0
     output, log = process.communicate()
     assert output == b""
@@ -165,7 +169,7 @@ def test_a_signal_ends_it_while_nobody_reads_what_it_says(tmp_path: Path) -> Non
     process.stdin.write(lines(*(LISTING | {"id": n} for n in range(500))))
     process.stdin.flush()
     process.stdout.read(1)
-    process.terminate()
+    process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE_S) == 0
     process.communicate()
 

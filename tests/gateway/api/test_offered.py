@@ -42,11 +42,13 @@ async def described(served: ServedGateway, query: str) -> set[str]:
     return {path.removeprefix("/v1/tools/") for path in paths.keys() - own.keys()}
 
 
-@pytest.fixture
-async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[ServedGateway]:
+@pytest.fixture(scope="module")
+async def kept(
+    catalog: Catalog, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ServedGateway]:
     """A served gateway, and a client with a key for bonds only."""
-    bonds = {"bonds": {"tools": BONDS}}
-    async with open_keyed_gateway(catalog, tmp_path, bonds) as (served, heads):
+    folder, bonds = tmp_path_factory.mktemp("kept"), {"bonds": {"tools": BONDS}}
+    async with open_keyed_gateway(catalog, folder, bonds) as (served, heads):
         served.client.headers.update(heads["bonds"])
         yield served
 
@@ -93,17 +95,17 @@ async def test_a_manifest_says_why_its_reader_may_not_call_the_tool(
 
 
 async def test_a_key_added_later_also_closes_the_descriptions_of_tools(
-    served: ServedGateway, tmp_path: Path
+    fresh: ServedGateway, tmp_path: Path
 ) -> None:
-    assert await described(served, "?tools=names:get_coin") == {"get_coin"}
+    assert await described(fresh, "?tools=names:get_coin") == {"get_coin"}
     key, _ = add(tmp_path / "clients.json", "late")
     status = 200
     async with asyncio.timeout(PATIENCE_S):
         while status == 200:
-            status, _ = await served.ask("/openapi.json?tools=names:get_coin")
+            status, _ = await fresh.ask("/openapi.json?tools=names:get_coin")
             await asyncio.sleep(0.02)
     assert status == 401
-    served.client.headers["Authorization"] = f"Bearer {key}"
-    assert await described(served, "?tools=names:get_coin") == {"get_coin"}
-    document = await get(served, "/openapi.json")
+    fresh.client.headers["Authorization"] = f"Bearer {key}"
+    assert await described(fresh, "?tools=names:get_coin") == {"get_coin"}
+    document = await get(fresh, "/openapi.json")
     assert "security" in document["paths"]["/v1/calls"]["post"]

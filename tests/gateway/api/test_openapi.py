@@ -211,14 +211,14 @@ async def test_every_route_answers_as_it_is_described(served: ServedGateway) -> 
 
 
 @pytest.mark.anyio
-async def test_errors_of_upstreams_are_described_as_well(served: ServedGateway) -> None:
-    said = await described(served)
+async def test_errors_of_upstreams_are_described_as_well(fresh: ServedGateway) -> None:
+    said = await described(fresh)
     rates = {"busy": 503, "key_refused": 401, "html": 200, "empty": 200, "quota_exhausted": 429}
     seen = set()
     for number, kind in enumerate(rates):
-        play(served.local, rates={kind: 1.0})
-        url = f"{served.url}/v1/tools/get_coin?timeout_s=60"
-        async with served.client.post(url, json={"uuid": f"c{number}"}) as got:
+        play(fresh.local, rates={kind: 1.0})
+        url = f"{fresh.url}/v1/tools/get_coin?timeout_s=60"
+        async with fresh.client.post(url, json={"uuid": f"c{number}"}) as got:
             said.check("/v1/tools/{name}", "POST", got.status, got.headers, await got.read())
             seen.add(got.status)
     assert len(seen) >= 3
@@ -249,10 +249,13 @@ async def test_keys_are_described_where_they_are_needed(catalog: Catalog, tmp_pa
         assert list(OPENAPI_31_VALIDATOR.iter_errors(said.document)) == []
 
 
-@pytest.fixture
-async def served_whole(catalog: Catalog, tmp_path: Path) -> AsyncIterator[ServedGateway]:
+@pytest.fixture(scope="module")
+async def served_whole(
+    catalog: Catalog, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ServedGateway]:
     """A served gateway with all tools."""
-    async with open_served_gateway(catalog, tmp_path, allow_transactional=True) as served:
+    folder = tmp_path_factory.mktemp("whole")
+    async with open_served_gateway(catalog, folder, allow_transactional=True) as served:
         yield served
 
 

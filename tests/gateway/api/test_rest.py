@@ -24,9 +24,9 @@ def kept_tables() -> None:
     """Here it is asked upstream for tables, too."""
 
 
-async def test_a_call_answers_with_the_envelope(served: ServedGateway) -> None:
-    status, first = await served.call("stock_zh_a_hist", HIST)
-    _, second = await served.call("stock_zh_a_hist", HIST)
+async def test_a_call_answers_with_the_envelope(fresh: ServedGateway) -> None:
+    status, first = await fresh.call("stock_zh_a_hist", HIST)
+    _, second = await fresh.call("stock_zh_a_hist", HIST)
     assert status == 200
     assert list(first) == [
         *("ok", "tool", "data", "columns", "rows", "truncated", "offset", "shown"),
@@ -97,7 +97,7 @@ async def test_the_query_asks_for_rows_and_a_deadline(served: ServedGateway) -> 
     assert (len(envelope["data"]), envelope["truncated"]) == (2, True)
     _, page = await served.ask(f"/v1/results/{envelope['handle']}?offset=20&limit=10")
     assert (page["rows"], page["offset"], len(page["data"])) == (22, 20, 2)
-    _, late = await served.call("get_coin?timeout_s=0.000001", {"uuid": "x"})
+    _, late = await served.call("get_coin?timeout_s=0.000001", {"uuid": "late"})
     assert (late["error"]["code"], late["error"]["fault"]) == ("timeout", "agent")
     assert "the caller's own limit of 1e-06 s was too short" in late["error"]["message"]
 
@@ -166,11 +166,11 @@ async def test_a_manifest_is_shown_with_a_sample_call_that_works(served: ServedG
     assert status == 200
 
 
-async def test_health_counts_what_calls_ended_as(served: ServedGateway, catalog: Catalog) -> None:
-    await served.call("get_coin", {"uuid": "x"})
-    await served.call("get_coin", {"uuid": "x"})
-    await served.call("get_coin", {})
-    _, health = await served.ask("/healthz")
+async def test_health_counts_what_calls_ended_as(fresh: ServedGateway, catalog: Catalog) -> None:
+    await fresh.call("get_coin", {"uuid": "x"})
+    await fresh.call("get_coin", {"uuid": "x"})
+    await fresh.call("get_coin", {})
+    _, health = await fresh.ask("/healthz")
     assert (health["status"], health["tools"]) == ("ok", len(catalog))
     assert health["calls"] == {"live": 1, "cached": 1, "invalid_arguments": 1}
     assert health["peak_rss_bytes"] > 0
@@ -178,9 +178,9 @@ async def test_health_counts_what_calls_ended_as(served: ServedGateway, catalog:
     assert health["version"] == version("finport")
 
 
-async def test_a_client_that_goes_away_ends_its_call(served: ServedGateway) -> None:
-    play(served.local, hang_rate=1.0)
-    call = asyncio.create_task(served.call("get_coin", {"uuid": "x"}))
-    await until(lambda: served.local.gateway.answers.under_way)
+async def test_a_client_that_goes_away_ends_its_call(fresh: ServedGateway) -> None:
+    play(fresh.local, hang_rate=1.0)
+    call = asyncio.create_task(fresh.call("get_coin", {"uuid": "x"}))
+    await until(lambda: fresh.local.gateway.answers.under_way)
     call.cancel()
-    await until(lambda: not served.local.gateway.answers.under_way)
+    await until(lambda: not fresh.local.gateway.answers.under_way)

@@ -33,11 +33,12 @@ from a sender.
 @asynccontextmanager
 async def serving_tables(catalog: Catalog, folder: Path) -> AsyncIterator[ServedGateway]:
     """A gateway with the keys of two clients: any number of calls at once, and one."""
+    rows = [{"n": n, "name": "NAME", "中文": "文" * 25} for n in range(ROWS)]
+    whole = json.dumps(rows, ensure_ascii=False).encode()
 
     async def table(request: web.Request) -> web.Response:
-        name = request.path.rpartition("/")[2]
-        rows = [{"n": n, "name": name, "中文": "文" * 25} for n in range(ROWS)]
-        return web.json_response(rows)
+        name = request.path.rpartition("/")[2].encode()
+        return web.Response(body=whole.replace(b"NAME", name), content_type="application/json")
 
     clients = {"many": {}, "single": {"at_once": 1}}
     async with (
@@ -47,6 +48,14 @@ async def serving_tables(catalog: Catalog, folder: Path) -> AsyncIterator[Served
         for name, head in heads.items():
             served.client.headers[name] = head["Authorization"]  # for `asking`; read by no gateway
         yield served
+
+
+@pytest.fixture(scope="module")
+async def served(
+    catalog: Catalog, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ServedGateway]:
+    async with serving_tables(catalog, tmp_path_factory.mktemp("tables")) as opened:
+        yield opened
 
 
 def key_of(served: ServedGateway, client: str) -> str:
@@ -93,10 +102,8 @@ class Reader:
         self._own.close()
 
 
-async def test_connections_that_send_one_answer_share_its_bytes(
-    catalog: Catalog, tmp_path: Path
-) -> None:
-    async with serving_tables(catalog, tmp_path) as served, AsyncExitStack() as parts:
+async def test_connections_that_send_one_answer_share_its_bytes(served: ServedGateway) -> None:
+    async with AsyncExitStack() as parts:
         first = Reader(served)
         parts.callback(first.close)
         assert await first.begun(asking(served, "many")) == 200
@@ -111,11 +118,9 @@ async def test_connections_that_send_one_answer_share_its_bytes(
         assert max(longest) < 0.1
 
 
-async def test_a_slot_is_taken_until_the_answer_has_been_read(
-    catalog: Catalog, tmp_path: Path
-) -> None:
+async def test_a_slot_is_taken_until_the_answer_has_been_read(served: ServedGateway) -> None:
     line = b'{"tool":"get_coin","arguments":{"uuid":"a"}}'
-    async with serving_tables(catalog, tmp_path) as served, AsyncExitStack() as parts:
+    async with AsyncExitStack() as parts:
         batch = asking(served, "single").replace(b"/v1/tools/get_coin", b"/v1/calls")
         batch = batch.partition(b"Content-Length")[0]
         batch += b"Content-Length: %d\r\n\r\n%b" % (len(line), line)
@@ -156,18 +161,15 @@ async def test_the_oldest_of_the_client_with_most_gives_way(
             assert await reader.read(TABLE) == TABLE
 
 
-async def test_a_long_table_is_the_same_as_csv_in_every_coding(
-    catalog: Catalog, tmp_path: Path
-) -> None:
-    async with serving_tables(catalog, tmp_path) as served:
-        url = f"{served.url}/v1/tools/get_coin"
-        head = {"Authorization": key_of(served, "many"), "Accept": "text/csv"}
-        found: list[list[dict[str, Any]]] = []
-        for coding in ("identity", "gzip", "br", "zstd"):
-            head["Accept-Encoding"] = coding
-            async with served.client.post(url, data=b'{"uuid":"a"}', headers=head) as got:
-                assert got.headers.get("Content-Encoding", "identity") == coding
-                assert json.loads(got.headers["X-Finport-Envelope"])["rows"] == ROWS
-                found.append([*csv.DictReader(io.StringIO(await got.text(), newline=""))])
-        assert found[0] == found[1] == found[2] == found[3]
-        assert [int(row["n"]) for row in found[0]] == [*range(10_000)][-len(found[0]) :]
+async def test_a_long_table_is_the_same_as_csv_in_every_coding(served: ServedGateway) -> None:
+    url = f"{served.url}/v1/tools/get_coin"
+    head = {"Authorization": key_of(served, "many"), "Accept": "text/csv"}
+    found: list[list[dict[str, Any]]] = []
+    for coding in ("identity", "gzip", "br", "zstd"):
+        head["Accept-Encoding"] = coding
+        async with served.client.post(url, data=b'{"uuid":"a"}', headers=head) as got:
+            assert got.headers.get("Content-Encoding", "identity") == coding
+            assert json.loads(got.headers["X-Finport-Envelope"])["rows"] == ROWS
+            found.append([*csv.DictReader(io.StringIO(await got.text(), newline=""))])
+    assert found[0] == found[1] == found[2] == found[3]
+    assert [int(row["n"]) for row in found[0]] == [*range(10_000)][-len(found[0]) :]

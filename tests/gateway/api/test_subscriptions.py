@@ -32,7 +32,7 @@ from tests.support.gateways import (
     open_served_gateway,
 )
 from tests.support.mcp_messages import BOTH, META, post, request
-from tests.support.mcp_stdio import cancel, lines, opened, started
+from tests.support.mcp_stdio import cancel, opened
 from tests.support.servers import asked, server
 from tests.support.waiting import PATIENCE_S, until
 
@@ -364,18 +364,6 @@ async def test_a_client_with_a_handshake_hears_of_changes_over_standard_input(
         pipe.send(request("ping", None, 9))
         assert (await pipe.read())["id"] == 9
     assert not catalog.listeners
-
-
-def test_a_stream_over_standard_input_ends_with_the_input(tmp_path: Path) -> None:
-    wanted = {"notifications": {"toolsListChanged": True}, "_meta": META}
-    with started(tmp_path) as process:
-        output, errors = process.communicate(lines(request(LISTEN, wanted, "a")), PATIENCE_S)
-    assert (process.returncode, errors) == (0, b"")
-    acknowledged, closed = map(json.loads, output.splitlines())
-    assert acknowledged["params"]["_meta"] == {SUBSCRIPTION_KEY: "a"}
-    assert closed["id"] == "a"
-    assert closed["result"]["resultType"] == "complete"
-    assert closed["result"]["_meta"][SUBSCRIPTION_KEY] == "a"
 
 
 async def test_all_parts_of_the_api_follow_the_catalogue(own: Catalog, tmp_path: Path) -> None:

@@ -25,10 +25,12 @@ HOW = (
 ANY_HOST = {"Host": "gw.example", "X-Forwarded-Proto": "https"}
 
 
-@pytest.fixture
-async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[ServedGateway]:
+@pytest.fixture(scope="module")
+async def kept(
+    catalog: Catalog, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ServedGateway]:
     given = {"api_keys": ("one-key-0123456789",), "allowed_hosts": ("gw.example",)}
-    async with open_served_gateway(catalog, tmp_path, **given) as served:
+    async with open_served_gateway(catalog, tmp_path_factory.mktemp("kept"), **given) as served:
         yield served
 
 

@@ -21,9 +21,8 @@ from click.testing import CliRunner
 
 from adapters.provider import Finding
 from adapters.rapidapi.keys import Key
-from gateway.cli.doctor import _reached, doctor, row
+from gateway.cli.doctor import AT_ONCE, Origin, _reached, doctor, row, trouble
 from gateway.cli.options import print_table
-from gateway.cli.reachability import AT_ONCE, Origin, trouble
 from gateway.settings import mcp_provider
 from manifests import Catalog, akshare_source
 from tests.support.checkout import ROOT
@@ -186,7 +185,7 @@ def test_no_more_than_so_many_are_tried_at_once(monkeypatch: pytest.MonkeyPatch)
         all_at_once.wait(PATIENCE_S)
         under_way.pop()
 
-    monkeypatch.setattr("gateway.cli.reachability._connect", connect)
+    monkeypatch.setattr("gateway.cli.doctor._connect", connect)
     found = asyncio.run(reached([Origin(f"h{n}") for n in range(3 * AT_ONCE)]))
     assert found.found == f"{3 * AT_ONCE} of {3 * AT_ONCE} RapidAPI hosts answered"
     assert peak == AT_ONCE
@@ -195,10 +194,10 @@ def test_no_more_than_so_many_are_tried_at_once(monkeypatch: pytest.MonkeyPatch)
 def test_a_host_that_may_speak_either_is_tried_without_tls(
     listening: int, closed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.cli.reachability.PLAIN_PORT", listening)
+    monkeypatch.setattr("gateway.cli.doctor.PLAIN_PORT", listening)
     assert asyncio.run(trouble(Origin("127.0.0.1", closed, None), PATIENCE_S)) is None
     assert asyncio.run(trouble(Origin("127.0.0.1", closed, True), PATIENCE_S)) == "refused"
-    monkeypatch.setattr("gateway.cli.reachability.PLAIN_PORT", closed)
+    monkeypatch.setattr("gateway.cli.doctor.PLAIN_PORT", closed)
     assert asyncio.run(trouble(Origin("127.0.0.1", closed, None), PATIENCE_S)) == "refused"
 
 
@@ -399,6 +398,17 @@ async def test_subscriptions_are_told_for_each_key_and_host(tmp_path: Path) -> N
     assert (lacking["key"], lacking["host"]) == (2, "coinranking1.p.rapidapi.com")
     assert lacking["subscribe at"] == "https://rapidapi.com/Coinranking/api/coinranking1"
     assert "planted" not in done.output
+
+
+def test_a_cache_that_others_may_write(examine: Examine, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for mode, status in ((0o777, "warn"), (0o770, "warn"), (0o755, "ok")):
+        cache.chmod(mode)
+        seen = examine()[0]["cache folder"]
+        assert seen.status == status
+        assert ("others may write in it" in seen.found) == (status == "warn")
+        assert seen.advice.endswith(f"chmod 700 {cache}" if status == "warn" else "")
 
 
 def test_an_mcp_server_that_is_not_reached(examine: Examine, tmp_path: Path) -> None:

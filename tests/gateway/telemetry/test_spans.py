@@ -147,22 +147,17 @@ async def test_the_callers_span_is_the_parent(
     assert f"{span.context.trace_id:032x}" == TRACE
 
 
-@pytest.mark.parametrize(
-    "malformed",
-    [
+async def test_a_malformed_traceparent_is_ignored(
+    gateway: Gateway, exporter: InMemorySpanExporter, caplog: pytest.LogCaptureFixture
+) -> None:
+    for malformed in (
         *("", "x", "\ud800", "0" * 100_000, f"00-{'0' * 32}-{PARENT}-01"),
         *(f"00-{TRACE}-{'0' * 16}-01", f"ff-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-01-more"),
         f"00-{TRACE.upper()}-{PARENT}-01",
-    ],
-)
-async def test_a_malformed_traceparent_is_ignored(
-    gateway: Gateway,
-    exporter: InMemorySpanExporter,
-    caplog: pytest.LogCaptureFixture,
-    malformed: str,
-) -> None:
-    assert (await gateway.call(*COIN, CallContext(traceparent=malformed))).ok
-    assert only(exporter).parent is None
+    ):
+        exporter.clear()
+        assert (await gateway.call(*COIN, CallContext(traceparent=malformed))).ok
+        assert only(exporter).parent is None, malformed[:60]
     assert not caplog.records, "whoever sends such headers must not fill the log"
 
 
