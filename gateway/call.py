@@ -38,12 +38,12 @@ from gateway.pipeline.listings import listed
 from gateway.pipeline.names import bind_names, names_instrument
 from gateway.pipeline.opening import open_answers
 from gateway.pipeline.stand_ins import StandIns
-from gateway.providers import catalog_of, following, servers_of
 from gateway.result import Result
 from gateway.settings import OF_PROVIDERS, GatewaySettings, SettingsError
 from gateway.tables import rows
 from gateway.trace import AGAIN_S, CallRecord, Trace, TraceError
 from gateway.upstreams.hosts import plans_of
+from gateway.upstreams.providers import catalog_of, following, servers_of
 from manifests import Catalog, CatalogError, Manifest
 from manifests.symbols import SymbolTable
 

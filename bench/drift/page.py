@@ -10,8 +10,8 @@ from typing import Any, Final
 from bench.drift.history import CURVES, grouped, release_row
 from bench.drift.picture import of_releases
 from bench.metrics.interval import interval_text, percent
-from gateway import html
-from gateway.html import environment, style, text_of
+from gateway.common import html
+from gateway.common.html import environment, style, text_of
 
 _MOST: Final = 2_000
 

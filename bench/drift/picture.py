@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from bench.drift.history import CURVES
 from bench.metrics.interval import percent
-from gateway import drawing as d
+from gateway.common import drawing as d
 
 _WIDTH, _HEIGHT = 560.0, 280.0
 

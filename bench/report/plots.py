@@ -14,7 +14,7 @@ from markupsafe import Markup
 from bench.report.facts import MOST_CALLS, Use
 from bench.report.timeline import Span
 from bench.suites.suite import Chart, Metric
-from gateway import drawing as d
+from gateway.common import drawing as d
 
 WIDTH = 320.0
 ROW = 22.0

@@ -20,7 +20,7 @@ from bench.runs.output import made_from
 from bench.runs.reader import Run
 from bench.runs.transcripts import Transcripts
 from bench.suites import suite_of_run
-from gateway.html import environment, rendered, style, text_of
+from gateway.common.html import environment, rendered, style, text_of
 
 TRAJECTORIES = 1_000
 

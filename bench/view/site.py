@@ -26,7 +26,7 @@ from bench.view.listing import Listed, Listing, Runs, Stamp, stamp_of
 from bench.view.opened import FILES, Opened
 from bench.view.work import AT_ONCE, Kept, UnderWayError
 from gateway.access.guard import name_and_port
-from gateway.html import environment, policy, rendered, style, text_of
+from gateway.common.html import environment, policy, rendered, style, text_of
 
 OPENED = 4
 """The most runs whose pages are kept."""

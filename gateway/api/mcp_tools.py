@@ -20,11 +20,11 @@ from cache.entry import quoted
 from gateway.access.guard import Caller
 from gateway.access.rejection import RequestRejected
 from gateway.api.budget import META_NAMES, NAMES, BudgetFields
+from gateway.api.describe import summarise
 from gateway.api.mcp_errors import INVALID_PARAMS, McpError
 from gateway.api.models import TAGS, Answer, FoundTools, ResultsPage, ToolDescription
 from gateway.call import Gateway
 from gateway.context import CallContext
-from gateway.describe import summarise
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
 from gateway.pipeline.bind import printable, unknown_tool

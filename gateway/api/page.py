@@ -22,12 +22,12 @@ from markupsafe import Markup
 from pydantic import Field, ValidationError
 
 from gateway.access.guard import ANYONE
+from gateway.api.describe import freshness_of
 from gateway.api.models import TAGS, ToolFilter
 from gateway.api.reference import operations
 from gateway.api.responses import YEAR_S
 from gateway.api.route import CALLER
 from gateway.call import Gateway
-from gateway.describe import freshness_of
 from gateway.pipeline.bind import printable
 from gateway.search.finder import ToolFinder
 from manifests import Catalog, Manifest

@@ -16,6 +16,7 @@ from pydantic import Field
 from cache import CacheControl, CacheControlError
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.budget import BudgetFields
+from gateway.api.describe import describe, summarise
 from gateway.api.models import Answer, Failure, ResultsPage, ToolFilter, ToolManifest, ToolsPage
 from gateway.api.requests import read_body
 from gateway.api.responses import Query, answer, listing, parsed, parsed_text, problem
@@ -24,7 +25,6 @@ from gateway.api.sending import LONG, connection_of
 from gateway.api.table_forms import ARROW, CSV, table_answer, table_form, table_page
 from gateway.call import Gateway
 from gateway.context import QUERY_CHARS, CallContext
-from gateway.describe import describe, summarise
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
 from gateway.pipeline.bind import unknown_tool

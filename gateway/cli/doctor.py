@@ -158,8 +158,8 @@ async def _doctor(
     upstream: str | None, timeout_s: float, as_json: bool, providers: Mapping[str, object]
 ) -> int:
     from adapters.providers import PROVIDERS
-    from gateway.providers import catalog_of, servers_of
     from gateway.settings import GatewaySettings, SettingsError
+    from gateway.upstreams.providers import catalog_of, servers_of
     from manifests import Catalog, CatalogError
 
     catalog, settings, unreached = Catalog.load(), None, dict[str, str]()

@@ -54,8 +54,8 @@ def add(name: str, tools: str, transactional: bool, as_json: bool, **limits: Any
 
     from gateway.access import keys as kept
     from gateway.grant import Grant
-    from gateway.providers import catalog_of
     from gateway.settings import SettingsError
+    from gateway.upstreams.providers import catalog_of
     from manifests import CatalogError, Selection
 
     if not kept.is_name(name):

@@ -159,8 +159,8 @@ def import_openapi(
 
     from pydantic import ValidationError
 
-    from gateway.documents import import_document
     from gateway.settings_file import SettingsError
+    from gateway.upstreams.documents import import_document
     from manifests.catalog import text_of
     from manifests.common.files import output_file
     from manifests.common.problem import first_problem

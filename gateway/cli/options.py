@@ -68,7 +68,7 @@ def ended(
     """
     import uvloop
 
-    from gateway.loop import CommandLoop
+    from gateway.cli.loop import CommandLoop
     from gateway.settings_file import SettingsError
 
     # A shell ignores Ctrl-C for its background jobs, and only the main thread handles signals.

@@ -43,10 +43,10 @@ def tools(
     """
     import asyncio
 
-    from gateway.describe import describe, summarise
+    from gateway.api.describe import describe, summarise
     from gateway.pipeline.bind import unknown_tool
-    from gateway.providers import catalog_of
     from gateway.settings_file import SettingsError
+    from gateway.upstreams.providers import catalog_of
 
     settings = read_settings(
         catalog=catalog, tools=tools, manifests=manifests, openapi=openapi, mcp=mcp
@@ -118,7 +118,7 @@ def _show(manifest: "Manifest", price: dict[str, Any] | None) -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    from gateway.describe import freshness_of
+    from gateway.api.describe import freshness_of
     from manifests import Signature
     from manifests.common.console import PlainConsole
 

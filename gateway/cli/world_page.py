@@ -14,8 +14,8 @@ from adapters.simulator.world.check import facts
 from adapters.simulator.world.economy import yields
 from adapters.simulator.world.instruments import CHINA, Instrument
 from adapters.simulator.world.world import Bar, Floats, World
-from gateway import drawing as d
-from gateway.html import environment, rendered, style
+from gateway.common import drawing as d
+from gateway.common.html import environment, rendered, style
 
 SPAN: Final = timedelta(3 * 365)
 """How much of histories is drawn, by week."""

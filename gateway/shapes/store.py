@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from cache.entry import is_time
-from gateway.database import open_database, reading_database
+from gateway.common.database import open_database, reading_database
 from gateway.shapes.known import Change, Difference, Known
 from gateway.shapes.shape import Shape, TooLarge
 from manifests.common.regular_file import WHY_NOT

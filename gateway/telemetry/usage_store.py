@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from gateway.database import open_database
+from gateway.common.database import open_database
 
 DAYS = 400
 

@@ -18,7 +18,7 @@ from secrets import token_hex
 from typing import Any
 
 from adapters.fault import LONGEST_RESET_S
-from gateway.database import open_database, reading_database
+from gateway.common.database import open_database, reading_database
 from manifests import PlanLimits
 
 LOCK_S = 5.0

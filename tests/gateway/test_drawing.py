@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway import drawing as d
+from gateway.common import drawing as d
 
 EVIL = "</text><script>&\x1b\u202e"
 

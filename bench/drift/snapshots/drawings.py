@@ -12,7 +12,7 @@ from bench.drift.finding import LEVELS
 from bench.drift.snapshots.records import number
 from bench.drift.snapshots.statistics import quantile
 from bench.drift.snapshots.time_checks import day
-from gateway import drawing as d
+from gateway.common import drawing as d
 
 POINTS: Final = 60
 BARS: Final = 16

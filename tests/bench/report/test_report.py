@@ -38,7 +38,7 @@ from bench.suites.fintoolbench.paper import PUBLISHED
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Chart
 from gateway import CallRecord
-from gateway.html import breakable
+from gateway.common.html import breakable
 from manifests.common.terminal import plain
 from tests.support.browser import browser, check, new_tab
 from tests.support.runs import call, episode, failing, write_run

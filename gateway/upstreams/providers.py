@@ -140,7 +140,7 @@ async def _manifests(
             log.warning("%d more tools of provider %s are left out", others, name)
         return listed.manifests
     if provider.openapi is not None:
-        from gateway.documents import manifests_of as manifests_of_document
+        from gateway.upstreams.documents import manifests_of as manifests_of_document
 
         return await manifests_of_document(name, provider)
     raise AssertionError(name)

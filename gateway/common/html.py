@@ -1,4 +1,4 @@
-"""What pages of the bench have in common: a policy that forbids every request, texts of others that
+"""What pages have in common: a policy that forbids every request, texts of others that
 stay text, and the shared colours.
 """
 
@@ -10,7 +10,7 @@ from importlib.resources import files
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from gateway.drawing import CSS
+from gateway.common.drawing import CSS
 from manifests.common.terminal import plain
 
 _PIECES = re.compile(r".{1,24}", re.DOTALL)

@@ -1,0 +1,1 @@
+"""What several rooms of the gateway use: pages and drawings, SQLite files."""
