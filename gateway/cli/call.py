@@ -176,6 +176,9 @@ def call(
             if form != "json" and result.ok:
                 _print_rows(result, form, file, plot=plot, quiet=quiet, verbose=verbose)
                 return 0
+            if form != "json" and result.error is not None:
+                echo(f"finport: {result.error.code}: {result.error.message}", err=True)
+                return 1
             said = orjson.loads(result.to_json())
             if file is sys.stdout.buffer:
                 echo_json(said)
