@@ -199,6 +199,7 @@ class DiskTier:
         self._scan = asyncio.Event()
         self._scan_at = 0.0
         self._closing = False
+        self._ending = asyncio.Event()
         self.refused = 0
         """Rows that differed from what was written."""
         self.failed = 0
@@ -218,6 +219,7 @@ class DiskTier:
             yield tier
         finally:
             tier._closing = True
+            tier._ending.set()
             tier._asked.set()
             tier._scan.set()
             tier._queue.put_nowait(None)
@@ -306,7 +308,9 @@ class DiskTier:
         while not closing:
             batch = [await self._queue.get()]
             if batch[0] is not None and self._queue.qsize() < BATCH:
-                await asyncio.sleep(LINGER_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LINGER_S):
+                        await self._ending.wait()
             while len(batch) < BATCH and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             closing = None in batch

@@ -46,7 +46,7 @@ class Some(click.ParamType[tuple[str, ...]]):
         return found
 
 
-_difficulties = Some("difficulty", "12345", "none of 1 to 5, such as 3, 1,2 or 1..5")
+_difficulties = Some("difficulty", tuple("12345"), "none of 1 to 5, such as 3, 1,2 or 1..5")
 _languages = Some("language", ("zh", "en"), "not zh, en or zh,en")
 
 

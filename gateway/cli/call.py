@@ -177,7 +177,11 @@ def call(
                 _print_rows(result, form, file, plot=plot, quiet=quiet, verbose=verbose)
                 return 0
             if form != "json" and result.error is not None:
-                echo(f"finport: {result.error.code}: {result.error.message}", err=True)
+                wrong = result.error
+                echo(f"finport: {wrong.code} (fault: {wrong.fault}): {wrong.message}", err=True)
+                if verbose:
+                    said = orjson.dumps(wrong.to_dict(), option=orjson.OPT_INDENT_2)
+                    echo(said.decode(), err=True)
                 return 1
             said = orjson.loads(result.to_json())
             if file is sys.stdout.buffer:

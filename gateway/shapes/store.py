@@ -88,13 +88,14 @@ class ShapeStore:
         Of processes that find the same change, one gets it. Raises `TooLarge`, and `sqlite3.Error`
         if the file can't be read or written.
         """
+        if (same := self._same(tool, variant, shape, at)) is not None:
+            return same
         with self._database:
             self._database.execute("BEGIN IMMEDIATE")
+            if (same := self._same(tool, variant, shape, at)) is not None:
+                return same
             row = self._database.execute(_READ, (tool, variant)).fetchone()
-            seen_at, known = row or (0.0, None)
-            shapes, found = _learned(known, shape)
-            if shapes == known and found == [] and abs(at - seen_at) <= SEEN_S:
-                return []  # it tells nothing new, as most do, so nothing is written
+            shapes, found = _learned(row[1] if row else None, shape)
             self._database.execute(_WRITE, (tool, variant, at, shapes))
             self._database.execute(_FORGET, (tool, tool, VARIANTS))
             changes = [
@@ -103,6 +104,14 @@ class ShapeStore:
             ]
             self._note(tool, changes)
         return None if found is None else changes
+
+    def _same(self, tool: str, variant: str, shape: Shape, at: float) -> list[Change] | None:
+        """An empty list if the answer tells nothing new, as most do, which needs no transaction."""
+        row = self._database.execute(_READ, (tool, variant)).fetchone()
+        if row is None or abs(at - row[0]) > SEEN_S:
+            return None
+        shapes, found = _learned(row[1], shape)
+        return [] if shapes == row[1] and found == [] else None
 
     def _note(self, tool: str, changes: list[Change]) -> None:
         for change in changes[:CHANGES]:

@@ -4,11 +4,10 @@ with calls. All processes with one cache folder add to it.
 
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from gateway.common.database import open_database
+from gateway.common.database import open_database, reading_database
 
 DAYS = 400
 
@@ -106,11 +105,10 @@ def read_usage(path: Path, since: int) -> list[Used]:
     """What a file that others may be writing has of that day, in days since 1970, and later ones;
     nothing if there is no file. Raises `OSError`.
     """
-    if not path.exists():
-        return []
     try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=LOCK_S)) as db:
-            used = [Used(*row) for row in db.execute(_READ, (since,))]
+        with reading_database(path, LOCK_S) as database:
+            rows = database.execute(_READ, (since,)) if database else ()
+            used = [Used(*row) for row in rows]
     except sqlite3.Error as error:
         raise OSError(f"the usage file {path} can't be read: {error}") from None
     return [one for one in used if _is_valid(one)]

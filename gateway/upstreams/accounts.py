@@ -9,7 +9,7 @@ If several machines share the quotas, this one may use the part of each that is 
 import math
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,18 +43,20 @@ _TABLES = (
     ) WITHOUT ROWID""",
     "CREATE TABLE IF NOT EXISTS machine (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID",
 )
-_ADD_COLUMN = "ALTER TABLE account ADD COLUMN part INTEGER"
 _KEEP_SENT = "UPDATE account SET part = used WHERE part IS NOT NULL"
+_COLUMNS = "key, host, span, learned, span_end, used, quota, resets_at, noted_at, part"
+_LACKS_PART = "SELECT count(*) = 0 FROM pragma_table_info('account') WHERE name = 'part'"
+_ADD_COLUMN = "ALTER TABLE account ADD COLUMN part INTEGER"
 _READ = "SELECT * FROM account"
-_WRITE = """
-INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+_WRITE = f"""
+INSERT INTO account ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     used = excluded.used, quota = excluded.quota,
     resets_at = excluded.resets_at, noted_at = excluded.noted_at
-"""
-_ADD_PART = """
-INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""  # noqa: S608 - names of ours
+_ADD_PART = f"""
+INSERT INTO account ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET part = max(coalesce(part, 0) + ?, 0)
-"""
+"""  # noqa: S608 - names of ours
 _UNCOUNT = """
 UPDATE account SET used = max(used - ?, 0)
     WHERE key = ? AND host = ? AND span = ? AND learned = ? AND span_end = ? AND resets_at <= ?
@@ -125,10 +127,15 @@ class Accounts:
     def open(cls, path: Path) -> "Accounts":
         """Open or create the file. Raises `OSError`."""
         try:
-            store = open_database(path, _TABLES, LOCK_S)
-            with suppress(sqlite3.OperationalError):  # it has the column, as each new file
-                store.execute(_ADD_COLUMN)
-            return cls(store)
+            accounts = cls(open_database(path, _TABLES, LOCK_S))
+            try:
+                with accounts.transaction():
+                    if accounts._store.execute(_LACKS_PART).fetchone()[0]:
+                        accounts._store.execute(_ADD_COLUMN)
+            except BaseException:
+                accounts.close()
+                raise
+            return accounts
         except sqlite3.Error as error:
             raise OSError(f"the quota ledger {path} can't be opened: {error}") from None
 

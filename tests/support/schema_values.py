@@ -92,7 +92,7 @@ def _values(schema: Any, text: st.SearchStrategy[str], depth: int = 0) -> st.Sea
         if name in schema:
             beside = {k: v for k, v in schema.items() if k != name}
             type_ = schema.get("type")  # a branch of another type would allow no value
-            fitting = [one for one in schema[name] if type_ in (None, one.get("type", type_))]
+            fitting = [one for one in schema[name] if _may_be(type_, one)]
             branches = [_values(_both(beside, one), text, depth + 1) for one in fitting]
             return st.one_of(branches).filter(Draft202012Validator(schema).is_valid)
     if "allOf" in schema:
@@ -103,6 +103,14 @@ def _values(schema: Any, text: st.SearchStrategy[str], depth: int = 0) -> st.Sea
     types = schema.get("type", "object" if "properties" in schema else "string")
     made = [_typed(schema, t, text, depth) for t in (types if isinstance(types, list) else [types])]
     return st.one_of(made)
+
+
+def _may_be(type_: Any, branch: Any) -> bool:
+    """Whether a branch may allow a value of that type."""
+    other = branch.get("type") if isinstance(branch, dict) else None
+    if not isinstance(type_, str) or not isinstance(other, str):
+        return True
+    return type_ == other or {type_, other} == {"integer", "number"}
 
 
 def _both(one: Schema, other: Schema) -> Schema:

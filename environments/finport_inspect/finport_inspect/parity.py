@@ -1,6 +1,6 @@
 """Scores the episodes of a run by the scorer of Inspect AI: a line of JSON for each.
 
-    python -m finport_inspect.parity RUN --suite SUITE [--dataset PATH]
+    python -m finport_inspect.parity RUN [--suite SUITE] [--dataset PATH]
 
 Each line has `episode`, `reward` (null for an outage), `figures` and `outage`. They must be what
 `finport.Rollouts` says of the same episodes.

@@ -1,6 +1,6 @@
 """Scores the episodes of a run of `finbench run` as traces of verifiers, one JSON object a line.
 
-    python -m finport_tasks.parity RUN --suite S [--dataset D]
+    python -m finport_tasks.parity RUN [--suite S] [--dataset D]
 
 Each episode becomes a trace with verifiers' own messages, and the environment's own reward and
 metrics score it, as they score a rollout. `finbench env parity` compares them with the run's own.

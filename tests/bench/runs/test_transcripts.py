@@ -4,6 +4,7 @@ file that no run wrote is refused.
 
 import base64
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,10 @@ async def played(folder: Path, catalog: Catalog, *, transcripts: bool = True) ->
 
 @pytest.fixture(scope="module")
 async def made(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return await played(tmp_path_factory.mktemp("made"), catalog)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("FINPORT_")]:
+            patch.delenv(name)
+        return await played(tmp_path_factory.mktemp("made"), catalog)
 
 
 async def test_each_request_of_a_record_is_in_the_export_with_its_answer(

@@ -220,7 +220,7 @@ async def test_a_client_that_does_not_read_is_not_read_from(fresh: ServedGateway
     made = await settled(lambda: outcomes["cached"])
     assert made * len(json.dumps(whole)) < 24 * 2**20  # what sockets hold
     assert made < 8_000
-    assert (await fresh.call("get_coin", {"uuid": "x"}))[0] == 200  # others are fresh meanwhile
+    assert (await fresh.call("get_coin", {"uuid": "x"}))[0] == 200  # others are served meanwhile
     writer.write(b"0\r\n\r\n")
     answered, end = 0, b""
     while not end.endswith(b"\r\n0\r\n\r\n"):

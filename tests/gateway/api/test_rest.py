@@ -21,7 +21,7 @@ DEEP = b'{"uuid":' + b"[" * 300 + b"]" * 300 + b"}"
 
 @pytest.fixture
 def kept_tables() -> None:
-    """Here it is asked upstream for tables, too."""
+    """Here a `fresh` gateway asks upstream for tables, too."""
 
 
 async def test_a_call_answers_with_the_envelope(fresh: ServedGateway) -> None:

@@ -65,7 +65,7 @@ def on_terminal(*arguments: str, cache: Path) -> str:
 def test_rows_that_there_are_not_leave_an_error_and_no_json(kept: Path) -> None:
     done = finport("call", "stock_zh_a_hist", "symbol=nobody", "--format", "csv", cache=kept)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("finport: invalid_arguments: symbol: no instrument ")
+    assert done.stderr.startswith("finport: invalid_arguments (fault: agent): symbol: no ")
 
 
 def test_a_terminal_gets_a_table_and_a_pipe_the_envelope(kept: Path) -> None:
