@@ -14,7 +14,6 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -127,6 +126,7 @@ async def send(
     session: Session,
     url: URL,
     headers: Mapping[str, str],
+    timeout_s: float,
     learn: Callable[[int, Mapping[str, str]], None] = lambda _status, _headers: None,
     *,
     fresh: bool = False,
@@ -135,16 +135,19 @@ async def send(
     most: int = MAX_BYTES,
 ) -> Reply:
     """Send a request and return the reply, whose body has at most `most` bytes. `learn` gets status
-    and headers as soon as they arrive. The caller sets the deadline.
+    and headers as soon as they arrive.
 
-    A `fresh` request has a connection of its own. Raises `UpstreamFault` (`timeout` if there is no
-    connection within `CONNECT_S`, `unreachable`, `dropped`, `too_large`, `invalid`).
+    A `fresh` request has a connection of its own. Raises `UpstreamFault` (`timeout`, `unreachable`,
+    `dropped`, `too_large`, `invalid`).
     """
     connections = session.connections(url, fresh=fresh)
     try:
-        async with connections.request(
-            method, url, headers=headers, data=body, allow_redirects=False
-        ) as response:
+        async with (
+            asyncio.timeout(timeout_s),
+            connections.request(
+                method, url, headers=headers, data=body, allow_redirects=False
+            ) as response,
+        ):
             learn(response.status, response.headers)
             is_ok = 200 <= response.status < 300
             content = await (read_body(response, most) if is_ok else _words(response))
@@ -157,15 +160,6 @@ async def send(
     except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
         kind: Kind = "timeout" if isinstance(error, TimeoutError) else "unreachable"
         raise UpstreamFault(kind, _trouble(error), retryable=True) from None
-
-
-async def send_within(seconds: float, *request: Any, **options: Any) -> Reply:
-    """As `send`, with a deadline. Raises `UpstreamFault`, also `timeout` at the deadline."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await send(*request, **options)
-    except TimeoutError as late:
-        raise UpstreamFault("timeout", _trouble(late), retryable=True) from None
 
 
 async def read_body(response: aiohttp.ClientResponse, most: int) -> bytes | bytearray:

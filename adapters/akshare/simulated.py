@@ -70,7 +70,7 @@ class SimulatedAkShare(Adapter):
             return await to_thread.run_sync(_told, answer, self._lies, manifest.upstream, *asked)
         url = URL(f"{self._base_url}/tables/{manifest.name}")
         query = {name: str(value) for name, value in arguments.items()}
-        reply = await send(self._session, url.with_query(query), {})
+        reply = await send(self._session, url.with_query(query), {}, timeout_s)
         answer = await self._reader.read(manifest.upstream, reply, _answer)
         return replace(answer, invented=True)
 

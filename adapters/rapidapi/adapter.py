@@ -96,8 +96,8 @@ class RapidApiAdapter(Adapter):
         binding = manifest.binding
         if not isinstance(binding, RapidApiBinding):
             raise TypeError(f"{manifest.name} is no RapidAPI tool")
-        host = binding.host
-        until = asyncio.get_running_loop().time() + timeout_s
+        host, loop = binding.host, asyncio.get_running_loop()
+        until = loop.time() + timeout_s
         filled = credential_arguments(manifest, self._credentials)
         url, headers = request_of(binding, {**arguments, **filled}, self._base_url)
         if host not in self._hosts:
@@ -110,8 +110,6 @@ class RapidApiAdapter(Adapter):
 
         secrets = self._secrets_with(key)
         fresh = manifest.intent_type == "transactional"  # their requests are never repeated
-        reply = await send(self._session, url, headers, learn, fresh=fresh)
-        outcome = await self._reader.read(host, reply, _outcome, host, secrets, until=until)
         if isinstance(outcome, Answer):
             if self._base_url and _LIE.fullmatch(lied := reply.headers.get(LIED, "")):
                 return replace(outcome, lied=lied)
@@ -188,7 +186,7 @@ def request_of(
     if not all(text.isprintable() for text in headers.values()):
         raise UpstreamFault("invalid", "an argument that is sent as a header is not printable")
     url = url.with_query(query) if query else url
-    _check(url, base, prefix, binding.path)
+    _check(url, prefix, binding.path)
     return url, headers
 
 
@@ -204,14 +202,14 @@ def _base(origin: str) -> tuple[str, str]:
     return str(url).rstrip("/"), url.raw_path.rstrip("/")
 
 
-def _check(url: URL, base: str, prefix: str, template: str) -> None:
+def _check(url: URL, prefix: str, template: str) -> None:
     """Raises `UpstreamFault` (`invalid`) for a URL that does not match its binding."""
     path = url.raw_path
     if url.raw_fragment or not _shape(prefix, template).fullmatch(path):
         raise UpstreamFault("invalid", "an argument does not fit into the path of the request")
     if _DOT_SEGMENT.search(path):
         raise UpstreamFault("invalid", "an argument is a dot segment of the path")
-    if len(base) - len(prefix) + len(url.raw_path_qs) > MAX_URL:
+    if len(str(url)) > MAX_URL:
         text = f"the arguments make a URL of more than {MAX_URL} characters"
         raise UpstreamFault("invalid", text)
 

@@ -60,9 +60,9 @@ class HttpAdapter(Adapter):
         if not isinstance(binding, HttpBinding):
             raise TypeError(f"{manifest.name} is no tool of an HTTP API")
         until = asyncio.get_running_loop().time() + timeout_s
-        reply, granted = await self._sent(manifest, binding, arguments)
+        reply, granted = await self._sent(manifest, binding, arguments, until)
         if reply.status == 401 and self._credentials.refused(granted):
-            reply, granted = await self._sent(manifest, binding, arguments)
+            reply, granted = await self._sent(manifest, binding, arguments, until)
         secrets = sorted(granted.secrets)
         type_ = reply.headers.get("Content-Type", "")
         said = {name: reply.headers[name] for name in _SAID if name in reply.headers}
@@ -81,8 +81,10 @@ class HttpAdapter(Adapter):
         manifest: Manifest,
         binding: HttpBinding,
         arguments: Mapping[str, Scalar],
+        until: float,
     ) -> tuple[Reply, Granted]:
         """Send the request of a call. Raises `UpstreamFault`."""
+        loop = asyncio.get_running_loop()
         provider = self._catalog.providers.get(manifest.provider or "")
         allow_private = provider is not None and provider.allow_private
         request: Request = request_of(manifest, binding, arguments)
@@ -99,8 +101,9 @@ class HttpAdapter(Adapter):
         fresh = manifest.intent_type == "transactional"  # their requests are never repeated
         session = await self._session(allow_private)
         reply = await send(
-            session, url, headers, fresh=fresh, method=request.method, body=request.body
-        )
+            session, url, headers, max(until - loop.time(), 0.0),
+            fresh=fresh, method=request.method, body=request.body,
+        )  # fmt: skip
         return reply, granted
 
     async def _session(self, allow_private: bool) -> Session:

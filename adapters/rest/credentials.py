@@ -16,7 +16,7 @@ from yarl import URL
 
 from adapters.conventions import words_in
 from adapters.fault import UpstreamFault, fault_of_status, fit_for_message
-from adapters.http import Reply, Session, send_within
+from adapters.http import Reply, Session, send
 from adapters.normalise import read_json
 from adapters.rest.request import FORM, Request
 from manifests import HttpBinding, Manifest
@@ -127,8 +127,8 @@ class Credentials:
         url = URL(token_url)
         session = await self._session_of(allow_private)
         began = asyncio.get_running_loop().time()
-        reply = await send_within(
-            TOKEN_S, session, url, headers,
+        reply = await send(
+            session, url, headers, TOKEN_S,
             fresh=True, method="POST", body=body.encode(), most=_TOKEN_BYTES,
         )  # fmt: skip
         said = _document(reply)

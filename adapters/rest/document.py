@@ -5,7 +5,7 @@ from typing import Final
 from yarl import URL
 
 from adapters.fault import UpstreamFault
-from adapters.http import open_session, send_within
+from adapters.http import open_session, send
 from manifests.openapi.document import MAX_BYTES, OpenApiError
 
 FETCH_S: Final = 30.0
@@ -27,8 +27,8 @@ async def fetched(url: str, *, allow_private: bool = False) -> bytes:
         raise OpenApiError("a credential stands in its URL")
     try:
         async with open_session(guarded=not allow_private) as session:
-            reply = await send_within(
-                FETCH_S, session, whole.with_fragment(None), _ACCEPTED, fresh=True, most=MAX_BYTES
+            reply = await send(
+                session, whole.with_fragment(None), _ACCEPTED, FETCH_S, fresh=True, most=MAX_BYTES
             )
     except UpstreamFault as fault:
         raise OpenApiError(f"it can't be fetched: {fault.message}") from None

@@ -7,7 +7,7 @@ from yarl import URL
 
 from adapters.connector import MOST_HEADS
 from adapters.fault import UpstreamFault
-from adapters.http import open_session, send_within
+from adapters.http import open_session, send
 from bench.models.client import ModelClient
 from bench.models.completion import ModelError
 from bench.record import ModelCallRecord
@@ -30,7 +30,7 @@ def once(text: bytes) -> Answer:
 async def test_informational_heads_without_end_close_their_connection(head: bytes) -> None:
     async with bare_server(for_ever(head)) as url, open_session() as session:
         with pytest.raises(UpstreamFault, match="does not answer in HTTP") as caught:
-            await send_within(60, session, URL(url), {})
+            await send(session, URL(url), {}, 60)
     assert (caught.value.kind, caught.value.retryable) == ("unreachable", True)
 
 
@@ -38,14 +38,14 @@ async def test_informational_heads_as_upstreams_send_them_are_passed_over() -> N
     text = CONTINUE + HINTS * (MOST_HEADS - 2) + ANSWER
     async with bare_server(once(text)) as url, open_session() as session:
         for _ in range(3):
-            assert (await send_within(60, session, URL(url), {})).body == b"{}"
+            assert (await send(session, URL(url), {}, 60)).body == b"{}"
 
 
 async def test_answers_that_nobody_asked_for_are_not_taken_for_the_next_one() -> None:
     text = ANSWER + ANSWER.replace(b"{}", b"[]") * 10_000
     async with bare_server(once(text)) as url, open_session() as session:
         for _ in range(3):
-            assert (await send_within(60, session, URL(url), {})).body == b"{}"
+            assert (await send(session, URL(url), {}, 60)).body == b"{}"
 
 
 async def test_a_model_that_sends_heads_without_end_gives_no_answer() -> None:
