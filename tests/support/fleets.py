@@ -242,7 +242,7 @@ class Calls:
         """By turns a call over MCP, a call whose answer is kept, another one, and a read."""
         if turn % 4 == 3:
             return request("GET", "/v1/tools/get_coin", **self.headers)
-        coin = {"uuid": "kept" if turn % 4 == 1 else f"{number} {turn}"}
+        coin = {"uuid": "kept" if turn % 4 == 1 else f"{number}-{turn}"}
         if turn % 4:
             return request("POST", "/v1/tools/get_coin", coin, **self.headers)
         asked = {"name": "call_tool", "arguments": {"name": "get_coin", "arguments": coin}}

@@ -193,7 +193,7 @@ async def test_time_for_which_the_gateway_stood_still_is_not_its_client_s(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "BODY_S", SHORT_S)
-    text = b'{"uuid":"in two parts"}'
+    text = b'{"uuid":"in-two-parts"}'
     head = ask("/v1/tools/get_coin", f"Content-Length: {len(text)}", method="POST")
     async with gate.connected() as (reader, writer):
         writer.write(gate.filled(head) + text[:5])

@@ -96,7 +96,7 @@ async def test_a_gateway_that_gives_notice_is_not_ready_but_answers_new_calls(
         assert await said_ready(served.url) == (503, "the gateway is about to end")
         for number in range(3):
             reader, writer = await asyncio.open_connection("localhost", served.port)
-            writer.write(coin(f"new {number}"))
+            writer.write(coin(f"new-{number}"))
             status, head, body = await answer(reader)
             assert (status, body["ok"], "connection: close" in head) == (200, True, False)
             writer.close()

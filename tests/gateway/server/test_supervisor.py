@@ -97,7 +97,7 @@ class Load:
                 for _ in range(CALLS):
                     turn += 1
                     self.sent += 1
-                    writer.write(coin("kept" if turn % 4 else f"{number} {turn}"))
+                    writer.write(coin("kept" if turn % 4 else f"{number}-{turn}"))
                     status, head, _ = await answer(reader)
                     self.statuses[status] += 1
                     pid = int(re.findall("x-request-id: ([0-9a-f]+)-", head)[0], 16)
