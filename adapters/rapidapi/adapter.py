@@ -110,6 +110,9 @@ class RapidApiAdapter(Adapter):
 
         secrets = self._secrets_with(key)
         fresh = manifest.intent_type == "transactional"  # their requests are never repeated
+        left_s = until - loop.time()
+        reply = await send(self._session, url, headers, left_s, learn, fresh=fresh)
+        outcome = await self._reader.read(host, reply, _outcome, host, secrets, until=until)
         if isinstance(outcome, Answer):
             if self._base_url and _LIE.fullmatch(lied := reply.headers.get(LIED, "")):
                 return replace(outcome, lied=lied)

@@ -113,15 +113,18 @@ def _in_path(part: Part, value: Any) -> str:
     return _expanded(part, value, _encoded)
 
 
-_FORMS: Final = {"simple": ("", ",", False), "label": (".", ".", False), "matrix": (";", ";", True)}
-"""By style, what an expansion begins with, what joins its parts, and whether they are named."""
+_SIMPLE: Final = ("", ",", False)
+_FORMS: Final = {"label": (".", ".", False), "matrix": (";", ";", True)}
+"""By style, what an expansion begins with, what joins its parts, and whether they are named. Any
+other style is expanded as `simple`.
+"""
 
 
 def _expanded(part: Part, value: Any, encode: Callable[[str], str]) -> str:
     """A parameter of a path or a header."""
     if part.style == "json":
         return encode(_json(value))
-    lead, joint, is_named = _FORMS[part.style]
+    lead, joint, is_named = _FORMS.get(part.style, _SIMPLE)
     if isinstance(value, dict):
         pairs = [(encode(key), encode(_text(inner))) for key, inner in value.items()]
         items = [f"{key}={inner}" for key, inner in pairs]

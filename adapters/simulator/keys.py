@@ -83,6 +83,8 @@ def key_of_name(text: str) -> str | None:
     """The key of the instrument of this name, a listed one before others; None for a text that may
     be a code. Raises `UnknownError` for any other text.
     """
+    if re.fullmatch("[A-Z]{1,5}|[a-z]{1,5}", text):  # a ticker, also where it is a name's letters
+        return None
     named = Symbols.load().exact(text)
     if any(one.code.upper() == text.upper() for one in named):
         return None

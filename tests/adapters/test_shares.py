@@ -54,6 +54,23 @@ async def test_five_hosts_that_hang_leave_threads_to_a_sixth(threads: int) -> No
     await leave(hanging)
 
 
+async def test_hosts_that_wait_are_served_in_turn_and_each_in_its_order() -> None:
+    shares = Shares(1)
+    await shares.take("x")
+    served: list[str] = []
+
+    async def take(name: str) -> None:
+        await shares.take(name[0])
+        served.append(name)
+        shares.give_back(name[0])
+
+    tasks = [asyncio.create_task(take(name)) for name in ("a1", "a2", "a3", "b1", "c1", "c2")]
+    await settle()
+    shares.give_back("x")
+    await asyncio.gather(*tasks)
+    assert served == ["a1", "b1", "c1", "a2", "c2", "a3"]
+
+
 async def test_who_leaves_takes_no_thread_along() -> None:
     shares = Shares(1)
     await shares.take("a")

@@ -14,7 +14,7 @@ from tests.support.installed import ENVIRONMENTS, framework_is_missing, metadata
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """60 episodes, most of which met an outage."""
+    """60 episodes, some of which met an outage."""
     folder = tmp_path_factory.mktemp("parity")
     options = ("--upstream", "simulated", "--simulated-failure-rate", "0.6", "--out", "run")
     done = finbench_in(folder, "run", "fintrace-sample", "--episodes", "60", *options)

@@ -349,6 +349,7 @@ def test_terms_of_a_loan_and_a_deposit_give_their_results() -> None:
         ("Kweichow Moutai", "sh600519"),
         ("Apple", "us:AAPL"),
         ("NASDAQ:TSLA", "us:TSLA"),
+        ("HP", "us:HP"),  # a ticker, though a company has this name
     ],
 )
 def test_an_instrument_has_many_spellings(subject: str, key: str) -> None:

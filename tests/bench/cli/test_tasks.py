@@ -210,6 +210,8 @@ def test_the_same_options_make_the_same_file_and_replace_one_only_if_told() -> N
         ("--difficulty 1..9", "'1..9' is none of 1 to 5"),
         ("--difficulty 3..1", "'3..1' is none of 1 to 5"),
         ("--difficulty 1,x", "'1,x' is none of 1 to 5"),
+        ("--difficulty 12", "'12' is none of 1 to 5"),
+        ("--difficulty 1..", "'1..' is none of 1 to 5"),
         ("--language fr", "'fr' is not zh, en or zh,en"),
         ("--language zh,zh", "'zh,zh' is not zh, en or zh,en"),
         ("--simulated-now 2019-12-31", "the world's now is a day from 2024-01-02 to 2026-12-31"),
@@ -224,6 +226,13 @@ def test_an_option_that_names_no_tasks_is_refused(options: str, wanted: str) -> 
     assert done.returncode == 2
     assert wanted in " ".join(done.stderr.split())
     assert not Path(FILE).exists()
+
+
+def test_levels_are_chosen_one_by_one_or_from_to() -> None:
+    for levels, wanted in (("3", {3}), ("2,4", {2, 4}), ("2..4", {2, 3, 4})):
+        make = ("tasks", "make", "--n", "6", "--difficulty", levels, "--out", FILE, "--force")
+        assert finbench(*make).returncode == 0
+        assert {line["difficulty"] for line in lines_of(Path(FILE))} == wanted
 
 
 @pytest.mark.parametrize("now", ["2024-01-02", "2024-05-02", "2026-12-31"])
