@@ -53,7 +53,7 @@ DAY_S = 86_400.0
 MOST = 2**53
 MOST_PER_DAY = 10**12
 
-WORLD = 3
+WORLD = 2
 """The version of the simulated market, so that its module need not be imported; a test compares."""
 
 SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing

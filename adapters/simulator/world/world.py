@@ -24,7 +24,7 @@ from adapters.simulator.world import derivatives
 from adapters.simulator.world.calendar import LAST, Exchange, between, trading_days
 from adapters.simulator.world.instruments import BOARDS, CHINA, LISTED, Instrument, lot_of, unlisted
 
-VERSION: Final = 3
+VERSION: Final = 2
 """Changes whenever the world of a seed does."""
 
 _STREAM: Final = 1
