@@ -179,3 +179,10 @@ def json_lines(tmp_path: Path) -> Iterator[Any]:
         return [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
 
     return read  # type: ignore[return-value]
+
+
+@pytest.fixture
+def patient_with_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An MCP server has as long to start as a busy machine needs."""
+    monkeypatch.setattr("adapters.mcp.servers.START_S", PATIENCE_S)
+    monkeypatch.setattr("adapters.mcp.connection.LIST_S", PATIENCE_S)

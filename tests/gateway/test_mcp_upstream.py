@@ -91,6 +91,7 @@ async def recorded(folder: Path, providers: dict[str, Any], name: str) -> list[A
         ]
 
 
+@pytest.mark.usefixtures("patient_with_servers")
 async def test_two_servers_answer_as_directly_and_replay_when_they_are_gone(
     tmp_path: Path, time_server: list[str]
 ) -> None:

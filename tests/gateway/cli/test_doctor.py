@@ -411,6 +411,7 @@ def test_a_cache_that_others_may_write(examine: Examine, tmp_path: Path) -> None
         assert seen.advice.endswith(f"chmod 700 {cache}" if status == "warn" else "")
 
 
+@pytest.mark.usefixtures("patient_with_servers")
 def test_an_mcp_server_that_is_not_reached(examine: Examine, tmp_path: Path) -> None:
     script, secret = tmp_path / "desk.py", "unguessable-4711"
     shutil.copy(ROOT / "tests/support/mcp_upstream.py", script)
