@@ -34,11 +34,6 @@ Write = tuple[str, Entry, float]
 
 QUEUE_BYTES = 64 * 2**20
 BATCH = 256
-LINGER_S = 0.05
-"""How long a write waits for others of its batch. Few large batches cost the event loop less than
-many small ones: it shares the interpreter's lock with the thread that writes.
-"""
-
 LOCK_S = 1.0
 """How long a write waits for another process before it is left out."""
 
@@ -199,7 +194,6 @@ class DiskTier:
         self._scan = asyncio.Event()
         self._scan_at = 0.0
         self._closing = False
-        self._ending = asyncio.Event()
         self.refused = 0
         """Rows that differed from what was written."""
         self.failed = 0
@@ -219,7 +213,6 @@ class DiskTier:
             yield tier
         finally:
             tier._closing = True
-            tier._ending.set()
             tier._asked.set()
             tier._scan.set()
             tier._queue.put_nowait(None)
@@ -307,10 +300,6 @@ class DiskTier:
         closing = False
         while not closing:
             batch = [await self._queue.get()]
-            if batch[0] is not None and self._queue.qsize() < BATCH:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LINGER_S):
-                        await self._ending.wait()
             while len(batch) < BATCH and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             closing = None in batch
