@@ -66,6 +66,18 @@ async def test_keys_are_used_in_turn_and_then_there_are_none(tmp_path: Path) -> 
         await ledger.take("other", 1)  # another host, another quota
 
 
+async def test_a_ledger_of_an_older_version_keeps_its_count(tmp_path: Path) -> None:
+    path, plans = tmp_path / "quota.sqlite", {HOST: PlanLimits(per_month=2)}
+    async with Ledger.open(path, ["one"], plans) as ledger:
+        await ledger.take(HOST, 1)
+    with closing(sqlite3.connect(path)) as store, store:
+        store.execute("ALTER TABLE account DROP COLUMN part")  # which it did not have
+    async with Ledger.open(path, ["one"], plans) as ledger:
+        await ledger.take(HOST, 1)
+        with pytest.raises(NotAdmitted, match="quota"):
+            await ledger.take(HOST, 1)
+
+
 async def test_no_key_and_a_key_that_is_not_accepted(tmp_path: Path) -> None:
     async with Ledger.open(tmp_path / "a", [], {}) as ledger:
         with pytest.raises(UpstreamFault, match="FINPORT_RAPIDAPI_KEYS"):
